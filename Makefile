@@ -1,0 +1,103 @@
+# Needs Python 3.11 to 3.13 and make, nothing else. `make help` lists the targets.
+# Another Python beside the first: make test PYTHON=python3.12 VENV=.venvs/3.12
+
+PYTHON ?=
+VENV := .venv
+LOWEST := .venvs/lowest
+PY := $(VENV)/bin/python
+TESTS ?= tests
+ARGS ?=
+
+.DEFAULT_GOAL := help
+.SUFFIXES:
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+export PIP_NO_INPUT := 1
+
+# Tries each candidate by running it: a name on PATH may be a launcher with no interpreter behind it.
+define find_python
+	for candidate in $${PYTHON_CHOICE:-python3.13 python3.12 python3.11 python3 python}; do \
+	  "$$candidate" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' \
+	    >/dev/null 2>&1 && found=$$candidate && break; \
+	done; \
+	if [ -z "$$found" ]; then \
+	  seen=$$("$${PYTHON_CHOICE:-python3}" -V 2>&1) || seen="no $${PYTHON_CHOICE:-python3} that runs"; \
+	  echo "orchtrace-otel needs Python 3.11, 3.12 or 3.13, found $$seen" >&2; \
+	  echo "name another with: make $(or $(MAKECMDGOALS),test) PYTHON=/path/to/python3.12" >&2; \
+	  exit 1; \
+	fi; \
+	"$$found" -c 'import ensurepip, venv' 2>/dev/null || { \
+	  echo "$$found cannot make virtual environments; install its venv module" >&2; \
+	  echo "(on Debian and Ubuntu the package is called python3-venv)" >&2; \
+	  exit 1; \
+	}
+endef
+
+# $(call make_venv,folder): keeps a folder whose interpreter runs and suits, makes it anew otherwise.
+define make_venv
+	@PYTHON_CHOICE='$(PYTHON)'; found=; $(find_python); \
+	if ! $(1)/bin/python -c 'import pip, sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' \
+	    >/dev/null 2>&1; then \
+	  echo "making $(1) with $$found ($$("$$found" -V))"; \
+	  "$$found" -m venv --clear $(1); \
+	fi
+	@# Older pip gives up on dependencies that newer pip resolves.
+	@$(1)/bin/python -m pip install --quiet 'pip>=24.1'
+endef
+
+.PHONY: help
+help: ## this list
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
+
+$(VENV)/.ready-demo: pyproject.toml
+	$(call make_venv,$(VENV))
+	@echo "installing into $(VENV) (a minute or two the first time)"
+	@$(PY) -m pip install --quiet --editable '.[all]'
+	@touch $@
+
+$(VENV)/.ready-dev: pyproject.toml
+	$(call make_venv,$(VENV))
+	@echo "installing into $(VENV) (a minute or two the first time)"
+	@$(PY) -m pip install --quiet --editable '.[dev]'
+	@touch $@ $(VENV)/.ready-demo
+
+.PHONY: demo
+demo: $(VENV)/.ready-demo ## trace a LangGraph team, an AutoGen team and plain functions, offline
+	$(VENV)/bin/orchtrace demo $(ARGS)
+
+.PHONY: install
+install: $(VENV)/.ready-dev ## .venv with everything that the other targets need
+
+.PHONY: test
+test: $(VENV)/.ready-dev ## run the tests
+	$(PY) -m pytest -n auto $(ARGS) $(TESTS)
+
+.PHONY: test-lowest
+test-lowest: ## run the tests with the oldest dependencies that pyproject.toml allows
+	$(call make_venv,$(LOWEST))
+	$(LOWEST)/bin/python -m pip install --quiet --editable '.[dev]' --constraint tests/lowest.txt
+	$(LOWEST)/bin/python -m pip check
+	$(LOWEST)/bin/python -m pytest -n auto $(ARGS) $(TESTS)
+
+.PHONY: lint
+lint: $(VENV)/.ready-dev ## rules, format and one-way imports
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/ruff format --check .
+	$(VENV)/bin/lint-imports
+
+.PHONY: types
+types: $(VENV)/.ready-dev ## mypy strict and pyright strict
+	$(VENV)/bin/mypy
+	$(VENV)/bin/pyright
+
+.PHONY: wheel
+wheel: $(VENV)/.ready-dev ## build dist/*.whl and compare it with the folders
+	$(PY) -m build --wheel --no-isolation --outdir dist
+	$(PY) -m pytest tests/unit/test_wheel.py
+
+.PHONY: bench
+bench: $(VENV)/.ready-dev ## added cost per event beside raw OpenTelemetry (minutes; not part of CI)
+	$(PY) benchmarks/run.py $(ARGS)
+
+.PHONY: clean
+clean: ## remove what the other targets made
+	rm -rf $(VENV) .venvs dist build

@@ -1,0 +1,251 @@
+"""The structural measures of a run: exact from one trace, without a model.
+
+One function per measure, from a `Run` to a number, or to None where the trace does
+not tell. [P] marks a formula proposed for this project, [M] a textbook's; the example
+in each is the same small run, an agent that works 6 of 8 seconds beside one that works 4.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final
+
+from orchtrace_otel.rewards.answer import useful_events
+from orchtrace_otel.rewards.graph import NANOSECONDS, Graph, read_graph
+from orchtrace_otel.rewards.tokens import protocol_tokens, read_tokens
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from orchtrace_otel.model import Event, Trace
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What the measures of one trace share; make it with `read_run`.
+
+    Attributes:
+        work_ns: Own work of all intervals; None where times are unknown or skewed.
+        span_ns: Own work along the longest chain of causes; None as above, or on a cycle.
+        makespan_ns: From the first event to the end of the last; None where skewed.
+        peak: How many pieces of own work went on at once; None as for `work_ns`.
+        tokens: All tokens; None where some are unknown.
+        protocol_tokens: Those on decisions, delegations, messages and aggregates.
+        useful_tokens: Those on events that led to the answer; None on a cycle too.
+        answered: Whether the run has an answer.
+    """
+
+    work_ns: int | None = None
+    span_ns: int | None = None
+    makespan_ns: int | None = None
+    peak: int | None = None
+    tokens: int | None = None
+    protocol_tokens: int | None = None
+    useful_tokens: int | None = None
+    answered: bool = True
+
+
+def work(run: Run) -> float | None:
+    """Seconds of own work, T1: what the run would take one thing at a time.
+
+    Work and span model [M]: the sum of self-times.
+
+    Example:
+        >>> work(Run(work_ns=10_000_000_000))
+        10.0
+    """
+    return _seconds(run.work_ns)
+
+
+def span(run: Run) -> float | None:
+    """Seconds of own work along the longest chain of causes, T-infinity.
+
+    Work and span model [M]: ft(e) = d(e) + max of ft over the causes of e; the span
+    is the greatest ft. What is over at a time has no chain longer than that time.
+
+    Example:
+        >>> span(Run(span_ns=6_000_000_000))
+        6.0
+    """
+    return _seconds(run.span_ns)
+
+
+def makespan(run: Run) -> float | None:
+    """Seconds from the first event to the end of the last, T_P.
+
+    Example:
+        >>> makespan(Run(makespan_ns=8_000_000_000))
+        8.0
+    """
+    return _seconds(run.makespan_ns)
+
+
+def parallelism(run: Run) -> float | None:
+    """Work by span: how many could have been busy at all times; 1 where the span is 0.
+
+    Work and span model [M].
+
+    Example:
+        >>> parallelism(Run(work_ns=10_000_000_000, span_ns=6_000_000_000))
+        1.6666666666666667
+    """
+    return _ratio(run.work_ns, run.span_ns, otherwise=1.0)
+
+
+def speed_up(run: Run) -> float | None:
+    """Work by makespan: how many were busy on average; 1 where the makespan is 0.
+
+    Below 1 where the run stood idle. Work and span model [M].
+
+    Example:
+        >>> speed_up(Run(work_ns=10_000_000_000, makespan_ns=8_000_000_000))
+        1.25
+    """
+    return _ratio(run.work_ns, run.makespan_ns, otherwise=1.0)
+
+
+def peak_concurrency(run: Run) -> float | None:
+    """K: how many pieces of own work went on at once, at most; at least 1.
+
+    A sweep over starts and ends, ends first at ties; empty pieces do not count.
+
+    Example:
+        >>> peak_concurrency(Run(peak=2))
+        2
+    """
+    return None if run.peak is None else max(run.peak, 1)
+
+
+def parallelism_efficiency(run: Run) -> float | None:
+    """Work by K times makespan: how busy K workers were kept; 1 where the makespan is 0.
+
+    The metric's name is the published schema's; the formula [P].
+
+    Example:
+        >>> parallelism_efficiency(Run(work_ns=10**10, peak=2, makespan_ns=8 * 10**9))
+        0.625
+    """
+    if run.peak is None or run.makespan_ns is None:
+        return None
+    return _ratio(run.work_ns, max(run.peak, 1) * run.makespan_ns, otherwise=1.0)
+
+
+def protocol_overhead(run: Run) -> float | None:
+    """Share of tokens spent on deciding, delegating, messages and merging; 0 without tokens.
+
+    The metric's name is the published schema's; the formula [P].
+
+    Example:
+        >>> protocol_overhead(Run(tokens=1500, protocol_tokens=300))
+        0.2
+    """
+    return _ratio(run.protocol_tokens, run.tokens, otherwise=0.0)
+
+
+def waste(run: Run) -> float | None:
+    """Share of tokens on what did not lead to the answer; 1 without one, 0 without tokens [P].
+
+    Example:
+        >>> waste(Run(tokens=1500, useful_tokens=1300))
+        0.13333333333333333
+    """
+    if run.tokens is None or run.useful_tokens is None:
+        return None
+    if not run.answered:
+        return 1.0
+    return _ratio(run.tokens - run.useful_tokens, run.tokens, otherwise=0.0)
+
+
+MEASURES: Final[Mapping[str, Callable[[Run], float | None]]] = MappingProxyType(
+    {
+        measure.__name__: measure
+        for measure in (
+            work,
+            span,
+            makespan,
+            parallelism,
+            speed_up,
+            peak_concurrency,
+            parallelism_efficiency,
+            protocol_overhead,
+            waste,
+        )
+    }
+)
+"""Every measure by its name in `Trace.metrics`."""
+
+
+def measure(trace: Trace) -> tuple[dict[str, float], frozenset[str]]:
+    """Every measure that `trace` tells, and flags that say why others are absent."""
+    run, flags = read_run(trace)
+    values = {name: function(run) for name, function in MEASURES.items()}
+    return {name: value for name, value in values.items() if value is not None}, flags
+
+
+def read_run(trace: Trace) -> tuple[Run, frozenset[str]]:
+    """Read what the measures need, and flags for what cannot be had."""
+    graph = read_graph(trace)
+    tokens = read_tokens(trace)
+    flags = graph.flags if tokens is not None else graph.flags | {"tokens_unknown"}
+    timed = graph.timed and not flags & {"skewed", "duplicate_ids"}
+    causal = not flags & {"cyclic", "duplicate_ids"}
+    run = Run(
+        work_ns=sum(graph.own_work) if timed else None,
+        span_ns=_longest_chain(graph) if timed and causal else None,
+        makespan_ns=_elapsed(graph),
+        peak=graph.peak if timed else None,
+    )
+    if tokens is not None:
+        run = _with_tokens(run, trace.events, graph, tokens, causal=causal)
+    return run, flags
+
+
+def _with_tokens(
+    run: Run, events: Sequence[Event], graph: Graph, tokens: Mapping[int, int], *, causal: bool
+) -> Run:
+    useful = useful_events(events, graph) if causal else b""
+    return replace(
+        run,
+        tokens=sum(tokens.values()),
+        protocol_tokens=protocol_tokens(events, tokens, graph.stop),
+        useful_tokens=(
+            sum(count for place, count in tokens.items() if useful[place]) if causal else None
+        ),
+        answered=any(useful),
+    )
+
+
+def _longest_chain(graph: Graph) -> int:
+    """Own work along the longest chain of causes, in nanoseconds.
+
+    Own work stands at the close of its interval, although some of it was done before
+    what the interval waited for. Where that came from outside the interval, the chain
+    would be longer than the time that has gone by; it is cut to that.
+    """
+    own_work, finish, effects = graph.own_work, graph.finish, graph.effects
+    first = min(graph.begin, default=0)
+    chains = [0] * len(own_work)  # at first the longest that leads to each event
+    for place in graph.order:
+        chain = min(chains[place] + own_work[place], finish[place] - first)
+        chains[place] = chain
+        for effect in effects[place]:
+            if chains[effect] < chain:  # noqa: PLR1730 - `max` costs more than all the rest
+                chains[effect] = chain
+    return max(chains, default=0)
+
+
+def _elapsed(graph: Graph) -> int | None:
+    if not graph.begin or graph.flags & {"skewed"}:
+        return None
+    return max(graph.finish) - min(graph.begin)
+
+
+def _seconds(nanoseconds: int | None) -> float | None:
+    return None if nanoseconds is None else nanoseconds / NANOSECONDS
+
+
+def _ratio(part: int | None, whole: int | None, *, otherwise: float) -> float | None:
+    if part is None or whole is None:
+        return None
+    return part / whole if whole else otherwise

@@ -1,0 +1,63 @@
+"""The tokens of a trace by event, and which of them were spent on protocol."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from orchtrace_otel.model import Event, Trace
+
+_PROTOCOL_VERBS: Final = frozenset({"decide", "delegate", "message", "aggregate"})
+
+_PROTOCOL_TYPES: Final = frozenset({"orchestrator_decision", "message", "aggregate"})
+"""The same in traces of others, which have types and no verbs."""
+
+
+def read_tokens(trace: Trace) -> dict[int, int] | None:
+    """Tokens by position of the event that carries them; None where some are unknown.
+
+    Some are unknown where a turn came without usage, where an event's number is no
+    count, or where the run cost more than its events account for.
+
+    Example:
+        >>> from orchtrace_otel.model import Event, Trace
+        >>> events = (Event("a", 0, "message", "lead", {"tokens": 20}),)
+        >>> read_tokens(Trace("run", "task", events, costs={"tokens": 20}))
+        {0: 20}
+        >>> read_tokens(Trace("run", "task", events, costs={"tokens": 25})) is None
+        True
+    """
+    if (trace.metrics or {}).get("turns_without_usage", 0) > 0:
+        return None
+    found: dict[int, int] = {}
+    for place, event in enumerate(trace.events):
+        if "tokens" in event.keys:
+            count = _count(event.keys["tokens"])
+            if count is None:
+                return None
+            found[place] = count
+    return None if sum(found.values()) < trace.costs.get("tokens", 0) else found
+
+
+def protocol_tokens(events: Sequence[Event], tokens: Mapping[int, int], stop: int | None) -> int:
+    """Tokens spent on deciding, delegating, messages and merging, rather than on work."""
+    return sum(
+        count
+        for place, count in tokens.items()
+        # The stop closes the run's own activation, and what a close carries is work.
+        if place != stop and _is_protocol(events[place])
+    )
+
+
+def _is_protocol(event: Event) -> bool:
+    verb = event.keys.get("verb")
+    return event.type in _PROTOCOL_TYPES if verb is None else verb in _PROTOCOL_VERBS
+
+
+def _count(value: Any) -> int | None:
+    """`value` as a count; None where it is none, as for a boolean, a half or a text."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return int(value) if value >= 0 and value % 1 == 0 else None

@@ -45,7 +45,7 @@ def score(trace: Trace, functions: Sequence[RewardFunction] = ()) -> Trace:
     measures, flags = measure(trace)
     measured = replace(trace, metrics={**(trace.metrics or {}), **measures})
     rewards, failed = apply(measured, functions)
-    team = {reward.component: reward.value for reward in rewards if reward.target is None}
+    team = {reward.component: reward.value for reward in rewards if reward.unit == "team"}
     return replace(
         measured,
         events=_mark_stop(trace, rewards, flags | failed),

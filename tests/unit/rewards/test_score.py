@@ -70,7 +70,10 @@ def test_rewards_land_in_rewards_and_records(fork3):
             ("calm", lambda trace: True),
             ("parts", lambda trace: {"tests": 0.5, "style": None}),
             ("judge", lambda trace: one),
-            ("many", lambda trace: iter([replace(one, id="r2", target=None, value=0.25)])),
+            (
+                "many",
+                lambda trace: iter([replace(one, id="r2", unit="team", target=None, value=0.25)]),
+            ),
             ("silent", lambda trace: None),
             ("measured", lambda trace: trace.metrics["work"]),
         ],

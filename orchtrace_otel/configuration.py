@@ -1,0 +1,254 @@
+"""`configure`, `instrument`, `flush` and `shutdown`: where a process says what it wants."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.metadata import entry_points
+from typing import Any, Final, TypeAlias
+
+from opentelemetry import trace
+from opentelemetry._logs import LoggerProvider
+from opentelemetry.metrics import MeterProvider
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter
+
+from orchtrace_otel import adapter as adapters
+from orchtrace_otel import attributes as a
+from orchtrace_otel import content as gate
+from orchtrace_otel import spans
+from orchtrace_otel.errors import ConfigError
+from orchtrace_otel.evaluation import Evaluations
+from orchtrace_otel.exporter import TraceExporter, open_exporter
+from orchtrace_otel.pipeline import Pipeline
+from orchtrace_otel.rewards import RewardFunction
+from orchtrace_otel.sampling import RecordOurs
+from orchtrace_otel.settings import Settings
+from orchtrace_otel.spans import Tracing
+
+Exporter: TypeAlias = str | TraceExporter | SpanExporter
+RewardSource: TypeAlias = str | RewardFunction
+
+REWARDS: Final = "orchtrace.reward"
+
+
+@dataclass(slots=True)
+class _Configured:
+    """What `configure` set up last."""
+
+    provider: TracerProvider
+    pipeline: Pipeline
+    is_ours: bool
+
+
+_lock = threading.RLock()
+_now: _Configured | None = None
+
+
+def configure(  # noqa: PLR0913 - one keyword a part that can be replaced
+    tracer_provider: trace.TracerProvider | None = None,
+    logger_provider: LoggerProvider | None = None,
+    meter_provider: MeterProvider | None = None,
+    exporters: Sequence[Exporter] | None = None,
+    rewards: Sequence[RewardSource] | Mapping[str, RewardFunction] | None = None,
+    content: str | None = None,
+) -> None:
+    """Say where spans and traces go; optional, and the last call counts.
+
+    Honours `OTEL_*` and `ORCHTRACE_*`. Uses the given provider, else the global one;
+    where none is set it makes one and sets it.
+
+    Args:
+        tracer_provider: An SDK provider whose spans are followed.
+        logger_provider: Where rewards go as log events.
+        meter_provider: For the SDK's own metrics, where the provider is made here.
+        exporters: Of finished traces or of spans: objects, or `"name:target"` such
+            as `jsonl:traces/`; `ORCHTRACE_EXPORTERS` unless given.
+        rewards: Further reward functions of a finished trace: callables, names of
+            installed ones, or a mapping of names to callables.
+        content: What is captured, a value of
+            `OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT`, which holds unless
+            given.
+
+    Raises:
+        ConfigError: If an argument or a variable does not hold what it must.
+        MissingDependencyError: If what an exporter needs is not installed.
+    """
+    settings = Settings.from_env()
+    opened = [
+        open_exporter(one) if isinstance(one, str) else one
+        for one in (settings.exporters if exporters is None else _listed("exporters", exporters))
+    ]
+    functions = _rewards(rewards)
+    gate.configure(settings, content)
+    if settings.sdk_disabled:
+        return
+    with _lock:
+        provider, is_ours = _provider(tracer_provider, settings, meter_provider)
+        for_traces = [one for one in opened if not isinstance(one, SpanExporter)]
+        for one in for_traces:
+            if not isinstance(one, TraceExporter):
+                msg = (
+                    "an exporter must be 'name:target', an OpenTelemetry SpanExporter, or have "
+                    f"export, amend, flush and shutdown, got {one!r}"
+                )
+                raise ConfigError(msg)
+        for exporter in opened:
+            if isinstance(exporter, SpanExporter):
+                _add_span_exporter(provider, exporter)
+        pipeline = _follow(provider, settings)
+        pipeline.replace(for_traces, functions, Evaluations(logger_provider))
+        spans.use(Tracing(provider.get_tracer(a.SCOPE), pipeline))
+        global _now  # noqa: PLW0603 - one configuration a process
+        _now = _Configured(provider, pipeline, is_ours)
+
+
+def instrument(*names: str) -> adapters.Instrumented:
+    """Put in the adapter of every installed framework, or only the named ones.
+
+    Configures with the defaults where nothing is configured yet. Doing it twice is
+    doing it once; each returned handle must be released for the hooks to come out.
+
+    Returns:
+        A handle with `uninstrument()`, which is a context manager too.
+
+    Raises:
+        ConfigError: If there is no adapter of that name.
+        MissingDependencyError: If a framework that was named is not installed.
+    """
+    for name in names:
+        if not isinstance(name, str):
+            msg = f"instrument() needs names of adapters such as 'langgraph', got {name!r}"
+            raise ConfigError(msg)
+    with _lock:
+        if spans.tracing() is None or (_now is None and not spans.is_configured()):
+            configure()
+    return adapters.instrument(names)
+
+
+def flush(timeout_s: float = 30) -> bool:
+    """Wait until what is finished is with the exporters; False where time ran out."""
+    now = _now
+    if now is None:
+        return True
+    in_time = now.pipeline.force_flush(int(timeout_s * 1_000))
+    return now.provider.force_flush(int(timeout_s * 1_000)) and in_time
+
+
+def shutdown() -> None:
+    """Deliver what is finished, say what was lost, and stop following runs."""
+    global _now  # noqa: PLW0603 - see configure
+    with _lock:
+        now, _now = _now, None
+        if now is None:
+            return
+        spans.use(None)
+        now.pipeline.shutdown()
+        _followed.pop(id(now.provider), None)
+        if now.is_ours:
+            now.provider.shutdown()
+
+
+def losses() -> Mapping[str, int]:
+    """Return what this process lost so far, by kind."""
+    return {} if _now is None else dict(_now.pipeline.losses)
+
+
+_followed: Final[dict[int, tuple[TracerProvider, Pipeline]]] = {}
+"""Providers that have our processor; it cannot be taken off again, only given other work."""
+
+
+def _follow(provider: TracerProvider, settings: Settings) -> Pipeline:
+    known = _followed.get(id(provider))
+    if known is not None:
+        return known[1]
+    pipeline = Pipeline(settings)
+    provider.add_span_processor(pipeline)
+    _followed[id(provider)] = (provider, pipeline)
+    return pipeline
+
+
+def _provider(
+    given: trace.TracerProvider | None,
+    settings: Settings,
+    meter_provider: MeterProvider | None,
+) -> tuple[TracerProvider, bool]:
+    """Return the provider to follow, and whether it was made here."""
+    if given is not None:
+        return _sdk(given), False
+    existing = trace.get_tracer_provider()
+    if not isinstance(existing, trace.ProxyTracerProvider):
+        return _sdk(existing), _now is not None and _now.provider is existing and _now.is_ours
+    made = TracerProvider(meter_provider=meter_provider)
+    made.sampler = RecordOurs(made.sampler)
+    trace.set_tracer_provider(made)
+    if settings.otlp_wanted:
+        name = "otlp-grpc:" if settings.otlp_protocol == "grpc" else "otlp:"
+        _add_span_exporter(made, open_exporter(name))
+    return made, True
+
+
+def _sdk(provider: trace.TracerProvider) -> TracerProvider:
+    if isinstance(provider, TracerProvider):
+        return provider
+    msg = (
+        "configure() needs a TracerProvider of opentelemetry-sdk, whose spans can be followed, "
+        f"got {type(provider).__module__}.{type(provider).__qualname__}"
+    )
+    raise ConfigError(msg)
+
+
+def _add_span_exporter(provider: TracerProvider, exporter: SpanExporter) -> None:
+    """Export a provider's spans too, unless an exporter of that kind does already."""
+    if type(exporter) in map(type, _span_exporters(provider)):
+        exporter.shutdown()
+        return
+    provider.add_span_processor(BatchSpanProcessor(exporter))
+
+
+def _span_exporters(provider: TracerProvider) -> list[SpanExporter]:
+    """Return the exporters of a provider, as far as its processors let them be seen."""
+    processors = getattr(getattr(provider, "_active_span_processor", None), "_span_processors", ())
+    found: list[SpanExporter] = []
+    for processor in processors:
+        batch = getattr(processor, "_batch_processor", None)
+        exporter = getattr(processor, "span_exporter", None) or getattr(batch, "_exporter", None)
+        if isinstance(exporter, SpanExporter):
+            found.append(exporter)
+    return found
+
+
+def _rewards(
+    given: Sequence[RewardSource] | Mapping[str, RewardFunction] | None,
+) -> list[tuple[str, RewardFunction]]:
+    if given is None:
+        return []
+    if isinstance(given, Mapping):
+        named: list[tuple[str, Any]] = list(given.items())
+    else:
+        named = [_reward(one) for one in _listed("rewards", given)]
+    for name, function in named:
+        if not callable(function):
+            msg = f"reward {name!r} must be callable with a trace, got {function!r}"
+            raise ConfigError(msg)
+    return named
+
+
+def _reward(one: RewardSource) -> tuple[str, Any]:
+    if not isinstance(one, str):
+        return getattr(one, "__name__", type(one).__name__), one
+    found = {entry.name: entry for entry in entry_points(group=REWARDS)}
+    if one not in found:
+        known = ", ".join(sorted(found)) or "none"
+        msg = f"rewards need names of installed reward functions ({known}), got {one!r}"
+        raise ConfigError(msg)
+    loaded: Callable[..., Any] = found[one].load()
+    return one, loaded
+
+
+def _listed(what: str, given: Any) -> list[Any]:
+    if isinstance(given, (str, bytes)) or not isinstance(given, Sequence):
+        msg = f"{what} must be a list, got {given!r}; write {what}=[...]"
+        raise ConfigError(msg)
+    return list(given)

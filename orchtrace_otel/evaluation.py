@@ -1,0 +1,83 @@
+"""Rewards as `gen_ai.evaluation.result` log events of the GenAI conventions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TypeAlias
+
+from opentelemetry._logs import LoggerProvider, get_logger_provider
+from opentelemetry.context import Context
+from opentelemetry.trace import (
+    NonRecordingSpan,
+    Span,
+    SpanContext,
+    TraceFlags,
+    set_span_in_context,
+)
+
+from orchtrace_otel import attributes as a
+from orchtrace_otel._guard import guarded
+from orchtrace_otel.model import Reward, Trace
+
+Values: TypeAlias = dict[str, str | float]
+
+
+class Evaluations:
+    """Emits one log event a reward or structural measure, in the context of what it rates.
+
+    Args:
+        provider: Where the events go; the global logger provider unless given.
+    """
+
+    def __init__(self, provider: LoggerProvider | None = None) -> None:
+        self._logger = (provider or get_logger_provider()).get_logger(a.SCOPE)
+
+    @guarded
+    def emit(self, trace: Trace, root: Span) -> None:
+        """Tell the rewards and measures of a finished run, on its root."""
+        context = set_span_in_context(root)
+        for reward in trace.reward_records:
+            self._tell(context, _of_reward(trace.trace_id, reward))
+        for name, value in (trace.metrics or {}).items():
+            facts: Values = {
+                a.EVALUATION_NAME: name,
+                a.EVALUATION_VALUE: float(value),
+                a.RUN_ID: trace.trace_id,
+                a.REWARD_ESTIMATOR: "structural",
+            }
+            self._tell(context, facts)
+
+    @guarded
+    def emit_late(self, run_id: str, reward: Reward) -> None:
+        """Tell a reward that came after its run, or from elsewhere."""
+        self._tell(_context_of(run_id, reward.target), _of_reward(run_id, reward))
+
+    def _tell(self, context: Context, facts: Mapping[str, str | float]) -> None:
+        self._logger.emit(event_name=a.EVALUATION_EVENT, context=context, attributes=facts)
+
+
+def _of_reward(run_id: str, reward: Reward) -> Values:
+    facts: Values = {
+        a.EVALUATION_NAME: reward.component,
+        a.EVALUATION_VALUE: reward.value,
+        a.RUN_ID: run_id,
+        a.REWARD_ID: reward.id,
+        a.REWARD_FAMILY: reward.family,
+        a.REWARD_UNIT: reward.unit,
+        a.REWARD_ESTIMATOR: reward.estimator,
+    }
+    if reward.target is not None:
+        facts[a.REWARD_TARGET] = reward.target
+    return facts
+
+
+def _context_of(run_id: str, target: str | None) -> Context:
+    """Return the context of the span that a late reward rates: the event's, else the root's."""
+    trace_id, _, root_id = run_id.partition("-")
+    span_id = target.partition(".")[0] if target else ""
+    try:
+        span = int(span_id, 16) if len(span_id) == len(root_id) else int(root_id, 16)
+        context = SpanContext(int(trace_id, 16), span, is_remote=True, trace_flags=TraceFlags(1))
+    except ValueError:
+        return Context()
+    return set_span_in_context(NonRecordingSpan(context))

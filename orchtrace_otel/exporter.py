@@ -1,0 +1,51 @@
+"""What an exporter of finished traces is, and how one is found by its name."""
+
+from __future__ import annotations
+
+from importlib.metadata import entry_points
+from typing import Any, Final, Protocol, runtime_checkable
+
+from orchtrace_otel.errors import ConfigError
+from orchtrace_otel.model import Reward, Trace
+
+GROUP: Final = "orchtrace.exporter"
+
+
+@runtime_checkable
+class TraceExporter(Protocol):
+    """Takes finished traces to one destination.
+
+    All methods are called on the pipeline's own thread, never on the host's, so they
+    may block for a while; what they raise is counted and warned of once.
+    """
+
+    def export(self, trace: Trace) -> None:
+        """Take one finished trace."""
+
+    def amend(self, run_id: str, reward: Reward) -> None:
+        """Take a reward that came after its run had finished."""
+
+    def flush(self, timeout_s: float) -> None:
+        """Put down what was taken, within `timeout_s` seconds."""
+
+    def shutdown(self) -> None:
+        """Put down what was taken and let go of the destination."""
+
+
+def open_exporter(spec: str) -> Any:
+    """Open the exporter that `"name:target"` names, such as `jsonl:traces/`.
+
+    Returns:
+        A `TraceExporter`, or an exporter of spans of the OpenTelemetry SDK.
+
+    Raises:
+        ConfigError: If no installed exporter has that name.
+        MissingDependencyError: If its library is not installed.
+    """
+    name, _, target = spec.partition(":")
+    found = {entry.name: entry for entry in entry_points(group=GROUP)}
+    if name not in found:
+        known = ", ".join(sorted(found)) or "none"
+        msg = f"exporters need the form 'name:target' with one of the names {known}, got {spec!r}"
+        raise ConfigError(msg)
+    return found[name].load()(target)

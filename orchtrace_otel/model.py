@@ -1,0 +1,397 @@
+"""The orchestration trace as plain values: Trace, Event, Edge, Turn, Reward.
+
+Frozen, slotted, standard library only. A trace holds what the published schema
+holds; what the schema leaves open (an event's other keys) is kept as it came, so
+that reading and writing a document gives an equal document.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+Json: TypeAlias = dict[str, Any]
+
+EVENT_TYPES: Final = (
+    "orchestrator_decision",
+    "spawn",
+    "despawn",
+    "message",
+    "tool_call",
+    "tool_result",
+    "return",
+    "aggregate",
+    "human_intervention",
+    "safety_event",
+)
+"""What the published schema calls the kinds of event."""
+
+EDGE_TYPES: Final = (
+    "temporal",
+    "causal",
+    "spawn",
+    "message",
+    "tool_dependency",
+    "return",
+    "aggregate",
+    "safety_flow",
+)
+"""What the published schema calls the kinds of edge; all but `temporal` are causes."""
+
+TOPOLOGIES: Final = (
+    "centralized",
+    "planner_executor_critic",
+    "debate",
+    "swarm",
+    "hierarchical",
+    "harness",
+    "mixed",
+    "unknown",
+)
+
+VERBS: Final[Mapping[str, tuple[str, str | None]]] = {
+    "begin": ("message", None),
+    "decide": ("orchestrator_decision", None),
+    "spawn": ("spawn", "O1"),
+    "despawn": ("despawn", "O1"),
+    "delegate": ("orchestrator_decision", "O2"),
+    "message": ("message", "O3"),
+    "aggregate": ("aggregate", "O4"),
+    "stop": ("orchestrator_decision", "O5"),
+    "tool_call": ("tool_call", None),
+    "tool_result": ("tool_result", None),
+    "return": ("return", None),
+    "human_intervention": ("human_intervention", None),
+    "safety_event": ("safety_event", None),
+}
+"""Our verbs: each one's event type in the schema, and the decision it is, if any."""
+
+STOP_REASONS: Final = (
+    "information_complete",
+    "quality_met",
+    "verified",
+    "max_steps",
+    "token_budget",
+    "time_budget",
+    "no_progress",
+    "loop",
+    "deadlock",
+    "handoff",
+    "paused",
+    "external",
+    "cancelled",
+    "consumer_closed",
+    "error",
+    "unknown",
+)
+
+STATUSES: Final = ("ok", "error", "cancelled", "paused")
+
+FAMILIES: Final = ("R1", "R2", "R3", "R4", "R5", "R6", "R7", "R8")
+
+UNITS: Final = (
+    "token",
+    "turn",
+    "message",
+    "tool_call",
+    "agent",
+    "role",
+    "orchestrator",
+    "team",
+)
+
+ESTIMATORS: Final = ("structural", "outcome", "judge", "replay", "model")
+
+
+def read_json(text: str | bytes) -> Any:
+    """Read JSON text as the standard says, which Python's reader takes more widely.
+
+    Bytes are UTF-8, with or without a byte order mark, and numbers are finite: what
+    could not be written again is refused here. Integers of any size stay exact.
+
+    Raises:
+        ValueError: If the text is not JSON.
+    """
+    if isinstance(text, bytes):
+        text = text.decode()
+    text = text.removeprefix("\ufeff")
+    return json.loads(text, parse_float=_finite, parse_constant=_finite)
+
+
+def _finite(literal: str) -> float:
+    number = float(literal)
+    if not math.isfinite(number):
+        msg = f"a number in JSON must be finite and fit a double, came {literal}"
+        raise ValueError(msg)
+    return number
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """A cause and its effect: ids of two events, and how the one led to the other."""
+
+    src: str
+    dst: str
+    type: str
+
+    def to_dict(self) -> Json:
+        """The edge as the schema writes it."""
+        return {"src": self.src, "dst": self.dst, "type": self.type}
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One node of the graph.
+
+    Attributes:
+        id: Unique inside the trace.
+        t: Seconds since the run began, at least 0; an int is kept as one.
+        type: One of `EVENT_TYPES`.
+        agent: Name of the agent that did it.
+        keys: Every other key of the event, in the order they came. `event["verb"]`
+            reads one, `event.get("to")` reads one that may be absent.
+    """
+
+    id: str
+    t: float
+    type: str
+    agent: str
+    keys: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+    def __getitem__(self, key: str) -> Any:
+        return self.keys[key]
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """Return the event's key `key` beyond the four it must have, or `default`."""
+        return self.keys.get(key, default)
+
+    @property
+    def verb(self) -> str:
+        """What was done, in our words; for a foreign trace the event's type."""
+        return str(self.keys.get("verb", self.type))
+
+    def to_dict(self) -> Json:
+        """The event as the schema writes it."""
+        return {
+            "id": self.id,
+            "t": self.t,
+            "type": self.type,
+            "agent": self.agent,
+            **self.keys,
+        }
+
+    @classmethod
+    def from_dict(cls, document: Mapping[str, Any]) -> Self:
+        """Read an event; the four keys it must have are taken as they are."""
+        keys = dict(document)
+        return cls(keys.pop("id"), keys.pop("t"), keys.pop("type"), keys.pop("agent"), keys)
+
+
+@dataclass(frozen=True, slots=True)
+class _Record:
+    """A record of the stop event: absent fields are unknown, never null or 0."""
+
+    def to_dict(self) -> Json:
+        """The record's known fields."""
+        named = ((f.name, getattr(self, f.name)) for f in fields(self))
+        return {name: value for name, value in named if value is not None}
+
+    @classmethod
+    def from_dict(cls, document: Mapping[str, Any]) -> Self:
+        """Read a record; keys that are not ours are left out."""
+        known = {f.name for f in fields(cls)}
+        return cls(**{key: value for key, value in document.items() if key in known})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Turn(_Record):
+    """One LLM call by an agent: what a policy did.
+
+    Attributes:
+        id: Span id of the call, 16 hexadecimal digits.
+        activation: Span id of the stretch of work it belongs to.
+        agent: Name of the agent that called.
+        instance: Which life of that agent.
+        t: Seconds since the run began.
+        duration_s: Seconds it took.
+        model: The model that answered, else the one that was asked for.
+        provider: Who serves it, in the words of the GenAI conventions.
+        input_tokens: Tokens read; absent where the provider does not say.
+        output_tokens: Tokens written; absent where the provider does not say.
+        finish_reason: Why it ended, in the provider's words.
+        status: One of `STATUSES`.
+        event: Id of the event that carries its tokens.
+        prompt_ref: Where the prompt is kept, where content is captured.
+        completion_ref: Where the completion is kept, where content is captured.
+    """
+
+    id: str
+    activation: str | None = None
+    agent: str | None = None
+    instance: str | None = None
+    t: float | None = None
+    duration_s: float | None = None
+    model: str | None = None
+    provider: str | None = None
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    finish_reason: str | None = None
+    status: str | None = None
+    event: str | None = None
+    prompt_ref: str | None = None
+    completion_ref: str | None = None
+
+    @property
+    def tokens(self) -> int | None:
+        """Tokens read and written; None where either side is unknown."""
+        if self.input_tokens is None or self.output_tokens is None:
+            return None
+        return self.input_tokens + self.output_tokens
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reward(_Record):
+    """A number for a named component of a family, attached to a unit.
+
+    Attributes:
+        id: Unique; a reward that is sent twice counts once.
+        component: Its name, such as `correctness`.
+        value: The number; finite.
+        family: One of `FAMILIES`.
+        unit: One of `UNITS`: what `target` names.
+        target: Id of the event, name of the agent or role, or None for the team.
+        estimator: One of `ESTIMATORS`: how the number came about.
+        provisional: Whether a later one may replace it.
+        n: How many observations it is the mean of.
+        se: Standard error of that mean.
+        version: Version of the formula or the judge.
+    """
+
+    id: str
+    component: str
+    value: float
+    family: str = "R1"
+    unit: str = "team"
+    target: str | None = None
+    estimator: str = "outcome"
+    provisional: bool = False
+    n: int | None = None
+    se: float | None = None
+    version: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """One run of a team, from a task to a stop.
+
+    Attributes:
+        trace_id: The run's id, `<OTel trace id>-<span id of its root>`.
+        task_id: What was asked; runs of one task share it.
+        events: In order of time; the last one is the stop.
+        edges: From causes to effects, ids of events.
+        rewards: Component to number, of the eight families.
+        costs: `tokens` and `wall_clock_s` at least.
+        system: `langgraph`, `autogen` or `python`; None where the document has none.
+        topology: One of `TOPOLOGIES`; None where the document has none.
+        metrics: Structural measure to number; None where the document has none.
+    """
+
+    trace_id: str
+    task_id: str
+    events: tuple[Event, ...]
+    edges: tuple[Edge, ...] = ()
+    rewards: Mapping[str, float] = field(default_factory=dict[str, float])
+    costs: Mapping[str, float] = field(default_factory=dict[str, float])
+    system: str | None = None
+    topology: str | None = None
+    metrics: Mapping[str, float] | None = None
+
+    @property
+    def stop(self) -> Event | None:
+        """The event that ended the run; None while it is open or in foreign traces."""
+        last = self.events[-1] if self.events else None
+        return last if last is not None and last.verb == "stop" else None
+
+    @property
+    def turns(self) -> tuple[Turn, ...]:
+        """The LLM calls of the run, by start."""
+        records = self.stop.get("turn_records", ()) if self.stop else ()
+        return tuple(Turn.from_dict(record) for record in records)
+
+    @property
+    def reward_records(self) -> tuple[Reward, ...]:
+        """Every reward with its family, unit, target and estimator."""
+        records = self.stop.get("reward_records", ()) if self.stop else ()
+        return tuple(Reward.from_dict(record) for record in records)
+
+    @property
+    def flags(self) -> tuple[str, ...]:
+        """What the trace says it lost; empty where nothing was lost."""
+        return tuple(self.stop.get("flags", ())) if self.stop else ()
+
+    def to_dict(self) -> Json:
+        """The trace as a document of the published schema."""
+        document: Json = {"trace_id": self.trace_id, "task_id": self.task_id}
+        if self.system is not None:
+            document["system"] = self.system
+        if self.topology is not None:
+            document["topology"] = self.topology
+        document["events"] = [event.to_dict() for event in self.events]
+        document["edges"] = [edge.to_dict() for edge in self.edges]
+        document["rewards"] = dict(self.rewards)
+        document["costs"] = dict(self.costs)
+        if self.metrics is not None:
+            document["metrics"] = dict(self.metrics)
+        return document
+
+    @classmethod
+    def from_dict(cls, document: Mapping[str, Any]) -> Self:
+        """Read a document that the published schema accepts; nothing is checked here.
+
+        `orchtrace_otel.schema.check` says what is wrong with a document.
+        """
+        metrics = document.get("metrics")
+        return cls(
+            trace_id=document["trace_id"],
+            task_id=document["task_id"],
+            events=tuple(Event.from_dict(event) for event in document["events"]),
+            edges=tuple(Edge(edge["src"], edge["dst"], edge["type"]) for edge in document["edges"]),
+            rewards=dict(document["rewards"]),
+            costs=dict(document["costs"]),
+            system=document.get("system"),
+            topology=document.get("topology"),
+            metrics=None if metrics is None else dict(metrics),
+        )
+
+    def to_json(self) -> str:
+        """The trace as JSON text of the published schema.
+
+        `orchtrace_otel.schema.dump` writes the same document faster, as bytes.
+        """
+        document = self.to_dict()
+        text = json.dumps(document, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+        try:
+            text.encode()
+        except (
+            UnicodeEncodeError
+        ):  # half a surrogate pair, which JSON can escape but UTF-8 not hold
+            text = json.dumps(document, separators=(",", ":"), allow_nan=False)
+        return text
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> Self:
+        """Read JSON text that the published schema accepts.
+
+        Example:
+            >>> text = '''{"trace_id": "r", "task_id": "q", "rewards": {}, "edges": [],
+            ...   "costs": {"tokens": 0, "wall_clock_s": 1},
+            ...   "events": [{"id": "e", "t": 0, "type": "spawn", "agent": "a"}]}'''
+            >>> Trace.from_json(text).events[0].agent
+            'a'
+        """
+        return cls.from_dict(read_json(text))

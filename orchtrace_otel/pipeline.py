@@ -1,0 +1,280 @@
+"""The span processor that turns finished spans into finished traces, within bounds.
+
+It follows the runs that this process opens, keeps a light record of every span in
+them, and when a run closes builds its trace, scores it, puts the results on the
+root and hands the trace to the exporters on a thread of its own. Whatever a limit
+costs is flagged in the trace, counted in `Losses`, and said once in the log.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter, OrderedDict
+from collections.abc import Sequence
+from typing import Final
+
+import orjson
+from opentelemetry import context as otel_context
+from opentelemetry.context import Context
+from opentelemetry.sdk.trace import ReadableSpan, Span, SpanProcessor
+from opentelemetry.trace import StatusCode
+
+from orchtrace_otel import attributes as a
+from orchtrace_otel import spans
+from orchtrace_otel._guard import guarded, warn_once
+from orchtrace_otel.builder import SpanRecord, build
+from orchtrace_otel.delivery import Delivery
+from orchtrace_otel.evaluation import Evaluations
+from orchtrace_otel.exporter import TraceExporter
+from orchtrace_otel.model import Reward, Trace
+from orchtrace_otel.rewards import RewardFunction, score
+from orchtrace_otel.settings import Settings
+from orchtrace_otel.spans import Attributes, Run, Value
+
+_FOREIGN_KEYS: Final = (
+    a.OPERATION,
+    a.AGENT_NAME,
+    a.PROVIDER,
+    a.REQUEST_MODEL,
+    a.RESPONSE_MODEL,
+    a.FINISH_REASONS,
+    a.INPUT_TOKENS,
+    a.OUTPUT_TOKENS,
+)
+"""What is kept of a span that is not ours: who called which model, and the usage."""
+
+
+_MOST_LEFT_OPEN: Final = 10_000
+
+
+class _Open:
+    """A run that is open: its spans so far."""
+
+    __slots__ = ("open_spans", "records", "run", "since")
+
+    def __init__(self, run: Run) -> None:
+        self.run = run
+        self.records: list[SpanRecord] = []
+        self.open_spans: set[int] = set()
+        self.since = time.monotonic()
+
+
+class Pipeline(SpanProcessor):
+    """Follows runs, builds and scores their traces, and hands them to exporters.
+
+    Args:
+        settings: The limits.
+        exporters: Who gets the finished traces.
+        synchronous: Hand traces over before `closing` returns, for tests.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        exporters: Sequence[TraceExporter] = (),
+        *,
+        synchronous: bool = False,
+    ) -> None:
+        self.losses: Counter[str] = Counter()
+        self._settings = settings
+        self._rewards: Sequence[tuple[str, RewardFunction]] = ()
+        self._evaluations: Evaluations | None = None
+        self._runs: OrderedDict[str, _Open] = OrderedDict()
+        self._owners: dict[int, _Open] = {}
+        self._left_open: set[int] = set()
+        self._lock = threading.Lock()
+        self._delivery = Delivery(exporters, settings.queue_size, self.lose, synchronous=synchronous)
+
+    def replace(
+        self,
+        exporters: Sequence[TraceExporter],
+        rewards: Sequence[tuple[str, RewardFunction]],
+        evaluations: Evaluations | None,
+    ) -> None:
+        """Work for other exporters and rewards from now on; the ones before are shut down.
+
+        Args:
+            exporters: Who gets the finished traces.
+            rewards: Further reward functions, by name.
+            evaluations: Where rewards go as log events; None for nowhere.
+        """
+        before = self._delivery
+        self._delivery = Delivery(exporters, self._settings.queue_size, self.lose)
+        self._rewards = rewards
+        self._evaluations = evaluations
+        before.shutdown()
+
+    # -- what spans.py tells ------------------------------------------------------
+
+    def opened(self, run: Run) -> None:
+        """Follow a run; the oldest one is given up where too many are open, or it is too old."""
+        with self._lock:
+            self._runs[run.id] = _Open(run)
+            given_up = self._overdue()
+        for old in given_up:
+            self._give_up(old)
+
+    def _overdue(self) -> list[_Open]:
+        overdue: list[_Open] = []
+        horizon = time.monotonic() - self._settings.max_run_seconds
+        while self._runs:
+            oldest = next(iter(self._runs.values()))
+            if len(self._runs) <= self._settings.max_open_runs and oldest.since > horizon:
+                break
+            del self._runs[oldest.run.id]
+            overdue.append(oldest)
+        return overdue
+
+    def _give_up(self, old: _Open) -> None:
+        """Export what there is of a run that is closed by a limit, not by its stop."""
+        self.lose("runs_given_up")
+        self._let_go(old)
+        old.run.flag("given_up")
+        root = _record_of_root(old.run, time.time_ns())
+        trace = self._finish(old.run, [*old.records, root] if root else old.records)
+        if trace is not None:
+            self._delivery.put(trace)
+
+    def closing(self, run: Run, end: int) -> Attributes:
+        """Build and score a run that ends at `end`; return what its root is to carry."""
+        with self._lock:
+            opened = self._runs.pop(run.id, None)
+        if opened is None:
+            return {}
+        self._let_go(opened)
+        if opened.open_spans:
+            run.flag("open_spans")
+        if run.rewards:
+            records = [reward.to_dict() for reward in run.rewards]
+            run.root.set({a.REWARD_RECORDS: orjson.dumps(records).decode()})
+        if run.flags:
+            run.root.set({a.FLAGS: sorted(run.flags)})
+        root = _record_of_root(run, end)
+        if root is None:
+            return {}
+        opened.records.append(root)
+        trace = self._finish(run, opened.records)
+        if trace is None:
+            return {}
+        self._delivery.put(trace)
+        if self._evaluations is not None and run.root.span.get_span_context().trace_flags.sampled:
+            self._evaluations.emit(trace, run.root.span)
+        return _results(trace)
+
+    @guarded
+    def _finish(self, run: Run, records: list[SpanRecord]) -> Trace:
+        return score(build(run.id, records, run.flags), self._rewards)
+
+    def late(self, run_id: str, reward: Reward) -> None:
+        """Take a reward for a run that is closed or lives elsewhere."""
+        if self._evaluations is not None:
+            self._evaluations.emit_late(run_id, reward)
+        self._delivery.put((run_id, reward))
+
+    def find(self, run_id: str) -> Run | None:
+        """Return a run that is open here."""
+        with self._lock:
+            opened = self._runs.get(run_id)
+        return None if opened is None else opened.run
+
+    def lose(self, what: str, count: int = 1) -> None:
+        """Count a loss, and say so the first time."""
+        self.losses[what] += count
+        warn_once(
+            f"loss:{what}",
+            "orchtrace lost data (%s); further losses of this kind are counted and told at shutdown",
+            what,
+        )
+
+    # -- what the SDK tells -------------------------------------------------------
+
+    @guarded
+    def on_start(self, span: Span, parent_context: Context | None = None) -> None:
+        """Remember which run a span belongs to."""
+        context = otel_context.get_current() if parent_context is None else parent_context
+        activation = spans.of(context)
+        if activation is None:
+            return
+        opened = self._runs.get(activation.run.id)
+        if opened is None:
+            return
+        span_id = span.get_span_context().span_id
+        opened.open_spans.add(span_id)
+        self._owners[span_id] = opened
+
+    @guarded
+    def on_end(self, span: ReadableSpan) -> None:
+        """Keep a light record of a span that belongs to an open run."""
+        context = span.get_span_context()
+        if context is None:
+            return
+        opened = self._owners.pop(context.span_id, None)
+        if opened is None:
+            if context.span_id in self._left_open:
+                self._left_open.discard(context.span_id)
+                self.lose("late_spans")
+            return
+        opened.open_spans.discard(context.span_id)
+        if len(opened.records) >= self._settings.max_spans:
+            opened.run.flag("truncated")
+            self.lose("spans_over_limit")
+            return
+        opened.records.append(_record(span, span.end_time or 0))
+
+    def _let_go(self, opened: _Open) -> None:
+        """Stop waiting for the spans of a closed run that are open still."""
+        for span_id in opened.open_spans:
+            self._owners.pop(span_id, None)
+            if len(self._left_open) < _MOST_LEFT_OPEN:
+                self._left_open.add(span_id)
+
+    def force_flush(self, timeout_millis: int = 30_000) -> bool:
+        """Wait until every finished trace is with the exporters."""
+        return self._delivery.flush(timeout_millis / 1_000)
+
+    def shutdown(self) -> None:
+        """Give up what is open, deliver what is finished, and say what was lost."""
+        with self._lock:
+            left = list(self._runs.values())
+            self._runs.clear()
+        for opened in left:
+            self._give_up(opened)
+        self._delivery.shutdown()
+        if self.losses:
+            told = ", ".join(f"{what}: {count}" for what, count in sorted(self.losses.items()))
+            warn_once(f"losses:{id(self)}", "orchtrace lost data in this process: %s", told)
+
+
+def _record(span: ReadableSpan, end: int) -> SpanRecord:
+    context = span.get_span_context()
+    parent = span.parent
+    found = span.attributes or {}
+    kept = (
+        found.copy()  # type: ignore[attr-defined]
+        if a.RUN_ID in found
+        else {key: found[key] for key in _FOREIGN_KEYS if key in found}
+    )
+    return SpanRecord(
+        format(context.span_id, "016x"),
+        None if parent is None else format(parent.span_id, "016x"),
+        span.start_time or 0,
+        end,
+        kept,
+        span.status.status_code is StatusCode.ERROR,
+        span.dropped_links,
+        span.dropped_attributes,
+    )
+
+
+def _record_of_root(run: Run, end: int) -> SpanRecord | None:
+    span = run.root.span
+    return _record(span, end) if isinstance(span, ReadableSpan) else None
+
+
+def _results(trace: Trace) -> Attributes:
+    """What a root carries of its trace: rewards, and measures."""
+    results: dict[str, Value] = {a.REWARD_PREFIX + name: value for name, value in trace.rewards.items()}
+    for name, value in (trace.metrics or {}).items():
+        results[a.METRIC_PREFIX + name] = value
+    return results

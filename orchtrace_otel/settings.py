@@ -1,0 +1,109 @@
+"""The one reader of the environment: frozen settings, read when we are configured."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, Self
+
+from orchtrace_otel.errors import ConfigError
+
+CAPTURE_VARIABLE: Final = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
+CAPTURE_MODES: Final = ("NO_CONTENT", "SPAN_ONLY", "EVENT_ONLY", "SPAN_AND_EVENT")
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What the environment says.
+
+    Attributes:
+        exporters: Names and targets of exporters, from `ORCHTRACE_EXPORTERS`
+            (comma-separated, such as `jsonl:traces/`).
+        capture: One of `CAPTURE_MODES`.
+        key: Key for hashes of content, from `ORCHTRACE_KEY`.
+        store: Folder or URL of the content store, from `ORCHTRACE_STORE`.
+        max_open_runs: Runs that may be open at once (`ORCHTRACE_MAX_OPEN_RUNS`).
+        max_spans: Spans kept of one run (`ORCHTRACE_MAX_SPANS`).
+        max_run_seconds: Age at which an open run is given up (`ORCHTRACE_MAX_RUN_SECONDS`).
+        queue_size: Finished traces that may wait for the exporters
+            (`ORCHTRACE_QUEUE_SIZE`).
+        sdk_disabled: Whether `OTEL_SDK_DISABLED` is true.
+        otlp_wanted: Whether an `OTEL_` variable asks for an OTLP exporter of spans.
+        otlp_protocol: `grpc` or `http/protobuf`, from `OTEL_EXPORTER_OTLP_PROTOCOL`.
+        otel: Every `OTEL_` variable, for reports.
+    """
+
+    exporters: tuple[str, ...] = ()
+    capture: str = "NO_CONTENT"
+    key: str | None = None
+    store: str | None = None
+    max_open_runs: int = 1_000
+    max_spans: int = 100_000
+    max_run_seconds: int = 86_400
+    queue_size: int = 1_000
+    sdk_disabled: bool = False
+    otlp_wanted: bool = False
+    otlp_protocol: str = "http/protobuf"
+    otel: Mapping[str, str] | None = None
+
+    @classmethod
+    def from_env(cls, environ: Mapping[str, str] | None = None) -> Self:
+        """Read the environment.
+
+        Raises:
+            ConfigError: If a variable does not hold what it must.
+
+        Example:
+            >>> Settings.from_env({"ORCHTRACE_EXPORTERS": "jsonl:traces/"}).exporters
+            ('jsonl:traces/',)
+        """
+        env = os.environ if environ is None else environ
+        capture = env.get(CAPTURE_VARIABLE, "").strip().upper() or "NO_CONTENT"
+        if capture not in CAPTURE_MODES:
+            # The conventions say: anything unknown means that nothing is captured.
+            capture = "NO_CONTENT"
+        return cls(
+            exporters=_list(env.get("ORCHTRACE_EXPORTERS", "")),
+            capture=capture,
+            key=env.get("ORCHTRACE_KEY") or None,
+            store=env.get("ORCHTRACE_STORE") or None,
+            max_open_runs=_positive(env, "ORCHTRACE_MAX_OPEN_RUNS"),
+            max_spans=_positive(env, "ORCHTRACE_MAX_SPANS"),
+            max_run_seconds=_positive(env, "ORCHTRACE_MAX_RUN_SECONDS"),
+            queue_size=_positive(env, "ORCHTRACE_QUEUE_SIZE"),
+            sdk_disabled=env.get("OTEL_SDK_DISABLED", "").strip().lower() == "true",
+            otlp_wanted=_otlp_wanted(env),
+            otlp_protocol=env.get("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL")
+            or env.get("OTEL_EXPORTER_OTLP_PROTOCOL")
+            or "http/protobuf",
+            otel={name: value for name, value in env.items() if name.startswith("OTEL_")},
+        )
+
+
+# A slotted dataclass hides its defaults from the class.
+_DEFAULTS: Final = Settings()
+
+
+def _list(text: str) -> tuple[str, ...]:
+    return tuple(part.strip() for part in text.split(",") if part.strip())
+
+
+def _positive(env: Mapping[str, str], name: str) -> int:
+    text = env.get(name, "").strip()
+    if not text:
+        field = name.removeprefix("ORCHTRACE_").lower()
+        return int(getattr(_DEFAULTS, field))
+    if not text.isdecimal() or int(text) == 0:
+        msg = f"{name} must be a whole number above 0, got {text!r}; unset it for the default"
+        raise ConfigError(msg)
+    return int(text)
+
+
+def _otlp_wanted(env: Mapping[str, str]) -> bool:
+    chosen = _list(env.get("OTEL_TRACES_EXPORTER", ""))
+    if chosen:
+        return "otlp" in chosen
+    return bool(
+        env.get("OTEL_EXPORTER_OTLP_ENDPOINT") or env.get("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
+    )

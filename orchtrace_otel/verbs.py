@@ -1,0 +1,288 @@
+"""What an agent's own code can say of its orchestration: spawn, delegate, message, and so on.
+
+Each verb records an instant of the agent that is current, caused by what that agent
+did last. Outside a run they do nothing, and what is wrong with their arguments is
+logged, never raised: they run in the middle of the host's work.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Sequence
+from contextvars import Token
+from types import TracebackType
+from typing import Any, Self
+
+from opentelemetry import context as otel_context
+from opentelemetry import trace
+
+from orchtrace_otel import attributes as a
+from orchtrace_otel import spans
+from orchtrace_otel._guard import guarded, warn_once
+from orchtrace_otel.flow import Edge, Mark
+from orchtrace_otel.model import ESTIMATORS, FAMILIES, STOP_REASONS, UNITS, Reward
+from orchtrace_otel.spans import Activation, Interval, Run, Scope, Value
+
+
+def current_run() -> Run | None:
+    """Return the run that is current here: its `.id` and `.trace_id`; None outside."""
+    activation = spans.current()
+    return None if activation is None else activation.run
+
+
+@guarded
+def spawn(agent: str) -> None:
+    """Say that `agent` begins to live; its next call from here follows from this."""
+    _announce("spawn", agent)
+
+
+@guarded
+def delegate(agent: str, *, task: object = None) -> None:  # noqa: ARG001 - content, and content is off
+    """Say that `agent` is given work; its next call from here follows from this.
+
+    Args:
+        agent: Who is to do it.
+        task: What is to be done; content, which leaves the process only where
+            capture is on.
+    """
+    _announce("delegate", agent)
+
+
+def _announce(verb: str, agent: str) -> None:
+    scope = _recording()
+    if scope is None:
+        return
+    mark = _say(scope, verb, {}, to=agent)
+    activation = scope.activation
+    if activation.announced is None:
+        activation.announced = {}
+    activation.announced[agent] = ("spawn" if verb == "spawn" else "causal", mark)
+
+
+@guarded
+def message(to: str, content: object = None) -> None:  # noqa: ARG001 - content, and content is off
+    """Say that a message goes to agent `to`; it is read by the agent's next activation.
+
+    Args:
+        to: Who reads it.
+        content: The message; content, which leaves the process only where capture is on.
+    """
+    scope = _recording()
+    if scope is not None:
+        scope.run.post(to, _say(scope, "message", {}, to=to))
+
+
+@guarded
+def decide(name: str, *, chosen: str | Sequence[str], candidates: Iterable[str] = ()) -> None:
+    """Say what was chosen, and among what.
+
+    Args:
+        name: What the decision is called, such as `route`.
+        chosen: The choice, or several.
+        candidates: What could have been chosen.
+    """
+    scope = _recording()
+    if scope is None:
+        return
+    facts: dict[str, Value] = {
+        a.DECISION_NAME: name,
+        a.CHOSEN: chosen if isinstance(chosen, str) else [str(one) for one in chosen],
+    }
+    among = [str(one) for one in candidates]
+    if among:
+        facts[a.CANDIDATES] = among
+    _say(scope, "decide", facts)
+
+
+@guarded
+def stop(reason: str, detail: str | None = None) -> None:
+    """Say why the run stops; it does when its team returns.
+
+    Args:
+        reason: One of `model.STOP_REASONS`; any other is recorded as `unknown`.
+        detail: More on it, in your own words; a label, not content.
+    """
+    scope = _recording()
+    if scope is None:
+        return
+    if reason not in STOP_REASONS:
+        warn_once(
+            f"stop:{reason}",
+            "orchtrace.stop() needs one of %s, got %r; recorded as 'unknown'",
+            ", ".join(STOP_REASONS),
+            reason,
+        )
+        reason, detail = "unknown", detail or str(reason)
+    scope.run.stopping = (reason, detail)
+
+
+class aggregate:  # noqa: N801 - a verb, used as `with aggregate(...)`
+    """Mark the code that merges what several agents gave back.
+
+    Args:
+        sources: What is merged: results of calls of agents, or names of agents. None
+            for everything that came back to the current agent and is not merged yet.
+
+    Example:
+        >>> with aggregate():
+        ...     answer = max([3, 5])
+        >>> answer
+        5
+    """
+
+    __slots__ = ("_interval", "_sources", "_token")
+
+    def __init__(self, sources: Iterable[Any] | None = None) -> None:
+        self._sources = sources
+        self._interval: Interval | None = None
+        self._token: Token[otel_context.Context] | None = None
+
+    def __enter__(self) -> Self:
+        self._open()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if self._interval is not None and self._token is not None:
+            otel_context.detach(self._token)
+            status, _ = spans.outcome(error)
+            self._interval.close(status=status, error=error if status == "error" else None)
+
+    @guarded
+    def _open(self) -> None:
+        scope = _recording()
+        if scope is None:
+            return
+        activation = scope.activation
+        flow = scope.flow.here()
+        merged = _merged(activation, self._sources)
+        edges: list[Edge] = [("aggregate", mark) for mark in merged]
+        taken = flow.take()
+        edges += [edge for edge in (taken[1:] if merged else taken) if edge[1] not in merged]
+        interval = spans.open_interval(
+            activation, "aggregate", edges=edges, context=otel_context.get_current()
+        )
+        flow.last = interval.opened
+        self._interval = interval
+        self._token = otel_context.attach(trace.set_span_in_context(interval.span))
+
+
+def _merged(activation: Activation, sources: Iterable[Any] | None) -> list[Mark]:
+    """Return the closes of the callees that `sources` name or came from."""
+    results = activation.results
+    if results is None:
+        return []
+    if sources is None:
+        marks = [mark for mark, _, _ in results]
+        results.clear()
+        return marks
+    found: list[Mark] = []
+    for source in sources:
+        match = next((known for known in reversed(results) if known[1] == id(source)), None)
+        if match is None and isinstance(source, str):
+            match = next((known for known in reversed(results) if known[2] == source), None)
+        if match is None:
+            warn_once(
+                "aggregate",
+                "aggregate(sources=...) needs results of agents called here or their names, "
+                "got a %s that is neither; it gets no edge",
+                type(source).__name__,
+            )
+            continue
+        results.remove(match)
+        found.append(match[0])
+    return found
+
+
+@guarded
+def record_reward(  # noqa: PLR0913 - one keyword a field of the record
+    component: str,
+    value: float,
+    *,
+    run_id: str | None = None,
+    event_id: str | None = None,
+    family: str = "R1",
+    unit: str | None = None,
+    target: str | None = None,
+    estimator: str = "outcome",
+    provisional: bool = False,
+    n: int | None = None,
+    se: float | None = None,
+    version: str | None = None,
+) -> None:
+    """Give a reward to the current run, or later and from elsewhere to `run_id`.
+
+    Args:
+        component: Its name, such as `correctness`.
+        value: The number; finite.
+        run_id: The run, where it is not the current one.
+        event_id: The event that is rated; the whole team unless given.
+        family: One of `model.FAMILIES`.
+        unit: One of `model.UNITS`; `team`, or `turn` where an event is rated.
+        target: Name of the agent or role that is rated.
+        estimator: One of `model.ESTIMATORS`.
+        provisional: Whether a later one may replace it.
+        n: How many observations it is the mean of.
+        se: Standard error of that mean.
+        version: Version of the judge or formula.
+    """
+    if unit is None:
+        unit = "team" if event_id is None and target is None else "turn" if event_id else "agent"
+    _check(family, FAMILIES, "family")
+    _check(unit, UNITS, "unit")
+    _check(estimator, ESTIMATORS, "estimator")
+    number = float(value)
+    if number != number or number in (float("inf"), float("-inf")):
+        msg = f"a reward needs a finite value, got {value!r}"
+        raise ValueError(msg)
+    reward = Reward(
+        id=uuid.uuid4().hex,
+        component=str(component),
+        value=number,
+        family=family,
+        unit=unit,
+        target=event_id or target,
+        estimator=estimator,
+        provisional=provisional,
+        n=n,
+        se=se,
+        version=version,
+    )
+    run = current_run()
+    if run is not None and (run_id is None or run_id == run.id) and not run.is_closed and not run.is_remote:
+        run.record(reward)
+        return
+    where = spans.tracing()
+    observer = None if where is None else where.observer
+    wanted = run_id or (None if run is None else run.id)
+    if observer is None or wanted is None:
+        warn_once(
+            "reward",
+            "record_reward() needs a current run, or a run_id after configure(); the reward is lost",
+        )
+        return
+    observer.late(wanted, reward)
+
+
+def _check(value: str, known: Sequence[str], what: str) -> None:
+    if value not in known:
+        msg = f"a reward's {what} must be one of {', '.join(known)}, got {value!r}"
+        raise ValueError(msg)
+
+
+def _recording() -> Scope | None:
+    scope = spans.scope_of(otel_context.get_current())
+    if scope is None or not scope.run.is_recording or scope.run.is_closed:
+        return None
+    return scope
+
+
+def _say(scope: Scope, verb: str, facts: dict[str, Value], to: str | None = None) -> Mark:
+    flow = scope.flow.here()
+    mark = spans.instant(scope.activation, verb, to=to, edges=flow.take(), attributes=facts)
+    flow.last = mark
+    return mark

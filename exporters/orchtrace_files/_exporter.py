@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import parse_qsl
 
 import orjson
-from orchtrace_otel.schema import dump
 
 from orchtrace_files._lines import LineFile
 from orchtrace_otel.errors import ConfigError
+from orchtrace_otel.schema import dump
 
 if TYPE_CHECKING:
     from orchtrace_otel.model import Reward, Trace

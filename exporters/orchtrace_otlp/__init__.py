@@ -2,7 +2,8 @@
 
 `otlp:http://collector:4318` speaks protobuf over HTTP, `otlp-grpc:http://collector:4317`
 speaks gRPC. Without a target the endpoint comes from the environment. Headers, timeout,
-compression and certificates always do.
+compression and certificates always do. A collector that is down costs the spans, one
+warning and, at the end of the process, at most one timeout (`OTEL_EXPORTER_OTLP_TIMEOUT`).
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 from orchtrace_otel.errors import ConfigError, MissingDependencyError
+from orchtrace_otlp._steady import steady
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace.export import SpanExporter
@@ -45,7 +47,9 @@ def open_http(target: str = "") -> SpanExporter:
         raise MissingDependencyError(_HOW_TO_INSTALL) from error
     if endpoint is not None and urlsplit(endpoint).path in {"", "/"}:
         endpoint = f"{endpoint.rstrip('/')}/{_TRACES_PATH}"
-    return OTLPSpanExporter(endpoint=endpoint)
+    logger = "opentelemetry.exporter.otlp.proto.http.trace_exporter"
+    exporter: SpanExporter = steady(OTLPSpanExporter, logger)(endpoint=endpoint)
+    return exporter
 
 
 def open_grpc(target: str = "") -> SpanExporter:
@@ -66,7 +70,9 @@ def open_grpc(target: str = "") -> SpanExporter:
         )
     except ImportError as error:
         raise MissingDependencyError(_HOW_TO_INSTALL) from error
-    return OTLPSpanExporter(endpoint=endpoint)
+    logger = "opentelemetry.exporter.otlp.proto.grpc.exporter"
+    exporter: SpanExporter = steady(OTLPSpanExporter, logger)(endpoint=endpoint)
+    return exporter
 
 
 def _checked(target: str, name: str, port: int) -> str | None:

@@ -1,0 +1,100 @@
+"""What the official exporters lack when a collector is down: few words and few waits.
+
+They log every attempt, and they try each batch for as long as their timeout, so that a
+process that ends would wait for one timeout after another.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final
+
+from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from opentelemetry.sdk.trace import ReadableSpan
+
+_logger = logging.getLogger("orchtrace_otel")
+
+_FIRST_PAUSE_S: Final = 5.0
+_LONGEST_PAUSE_S: Final = 30.0
+
+_exporting = threading.local()
+
+
+@cache
+def steady(kind: type[SpanExporter], logger: str) -> type[Any]:
+    """Return a subclass of the official exporter `kind` that keeps calm.
+
+    Args:
+        kind: The official exporter.
+        logger: Name of the logger to which it tells each attempt.
+    """
+    logging.getLogger(logger).addFilter(_tells)
+    return type(kind.__name__, (Steady, kind), {"__doc__": kind.__doc__})
+
+
+def _tells(record: logging.LogRecord) -> bool:
+    """Let through what others say, and what ours says where DEBUG is asked for."""
+    is_ours = getattr(_exporting, "now", False)
+    return not is_ours or logging.getLogger(record.name).isEnabledFor(logging.DEBUG)
+
+
+class Steady(SpanExporter):
+    """Warns once when spans cannot be delivered, counts them, and then tries less often.
+
+    After a batch was lost, further ones are given up at once for a while: 5 seconds,
+    doubled with each loss up to 30.
+
+    Attributes:
+        lost: Spans that did not reach the collector.
+    """
+
+    lost: int = 0
+    _pause: float = _FIRST_PAUSE_S
+    _again: float = 0.0
+    _over: bool = False
+
+    def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
+        """Export spans, unless the collector was out of reach a moment ago."""
+        if time.monotonic() < self._again:
+            self.lost += len(spans)
+            return SpanExportResult.FAILURE
+        _exporting.now = True
+        try:
+            result = super().export(spans)
+        finally:
+            _exporting.now = False
+        if result is SpanExportResult.SUCCESS:
+            self._pause = _FIRST_PAUSE_S
+            return result
+        if self.lost == 0:
+            _logger.warning(
+                "the OTLP collector at %s takes no spans; the application goes on without; "
+                "how many were lost is told at shutdown, and each attempt at DEBUG",
+                self._where(),
+            )
+        self.lost += len(spans)
+        self._again = time.monotonic() + self._pause
+        self._pause = min(self._pause * 2, _LONGEST_PAUSE_S)
+        return result
+
+    def _where(self) -> str:
+        """Name the collector, without a password that its URL may hold."""
+        scheme, mark, rest = str(getattr(self, "_endpoint", "its endpoint")).rpartition("://")
+        host, slash, path = rest.partition("/")
+        return f"{scheme}{mark}{host.rpartition('@')[2]}{slash}{path.partition('?')[0]}"
+
+    def shutdown(self) -> None:
+        """Let go of the connection, and say what was lost."""
+        if self._over:
+            return
+        self._over = True
+        super().shutdown()
+        if self.lost:
+            _logger.warning("%d spans did not reach the OTLP collector", self.lost)

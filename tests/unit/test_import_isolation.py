@@ -6,16 +6,19 @@ import textwrap
 
 import pytest
 
-OPTIONAL = (
+FRAMEWORKS = (
     "autogen_agentchat",
     "autogen_core",
     "autogen_ext",
+    "langchain_core",
+    "langgraph",
+)
+OPTIONAL = (
+    *FRAMEWORKS,
     "click",
     "grpc",
     "jsonschema",
     "jsonschema_rs",
-    "langchain_core",
-    "langgraph",
     "opentelemetry.exporter",
     "orchtrace_autogen",
     "orchtrace_files",
@@ -24,15 +27,26 @@ OPTIONAL = (
     "rich",
 )
 
-BLOCK = f"""
-import sys
+
+def without(*absent: str) -> str:
+    """Code that makes packages look as if they were not installed, neither module nor metadata."""
+    return f"""
+import importlib.metadata, sys
+
+ABSENT = {absent!r}
 
 class Absent:
     def find_spec(self, name, path=None, target=None):
-        if any(name == top or name.startswith(top + ".") for top in {OPTIONAL!r}):
+        if any(name == top or name.startswith(top + ".") for top in ABSENT):
             raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
 
+def version(name, real=importlib.metadata.version):
+    if name.replace("-", "_") in ABSENT:
+        raise importlib.metadata.PackageNotFoundError(name)
+    return real(name)
+
 sys.meta_path.insert(0, Absent())
+importlib.metadata.version = version
 """
 
 
@@ -63,7 +77,7 @@ def test_importing_the_core_loads_no_framework() -> None:
 def test_decorators_work_where_no_extra_is_installed() -> None:
     """With every optional package absent, a decorated team runs and is recorded."""
     printed = run(
-        BLOCK
+        without(*OPTIONAL)
         + textwrap.dedent(
             """
             import orchtrace_otel as orchtrace
@@ -90,7 +104,7 @@ def test_decorators_work_where_no_extra_is_installed() -> None:
 def test_asking_for_an_absent_framework_says_what_to_install(framework: str) -> None:
     """By name it is an error that holds the install line."""
     printed = run(
-        BLOCK.replace(f"{OPTIONAL!r}", repr([n for n in OPTIONAL if not n.startswith("orchtrace")]))
+        without(*FRAMEWORKS)
         + textwrap.dedent(
             f"""
             import orchtrace_otel as orchtrace
@@ -108,7 +122,7 @@ def test_asking_for_an_absent_framework_says_what_to_install(framework: str) -> 
 def test_finding_frameworks_by_itself_is_silent_where_there_is_none() -> None:
     """instrument() without names neither fails nor says a word when nothing is installed."""
     printed = run(
-        BLOCK.replace(f"{OPTIONAL!r}", repr([n for n in OPTIONAL if not n.startswith("orchtrace")]))
+        without(*FRAMEWORKS)
         + textwrap.dedent(
             """
             import orchtrace_otel as orchtrace

@@ -13,16 +13,18 @@ import sys
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from importlib.metadata import EntryPoint, PackageNotFoundError, entry_points, version
 from types import TracebackType
-from typing import Any, ClassVar, Final, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 
 import wrapt
-from opentelemetry.instrumentation.threading import ThreadingInstrumentor
-from packaging.specifiers import SpecifierSet
 
 from orchtrace_otel._guard import guarded
 from orchtrace_otel.errors import ConfigError, MissingDependencyError
+
+# Only setting up needs importlib.metadata, packaging and the threading instrumentation, and
+# together they cost as much to import as the SDK does: each is imported where it is used.
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 GROUP: Final = "orchtrace.adapter"
 
@@ -123,6 +125,10 @@ class Adapter(ABC):
     @classmethod
     def unmet(cls) -> str | None:
         """Say which requirement is not met, as `langgraph>=1 (found 0.6)`; None if all are."""
+        from importlib.metadata import PackageNotFoundError, version  # noqa: PLC0415 - see above
+
+        from packaging.specifiers import SpecifierSet  # noqa: PLC0415 - see above
+
         for distribution, wanted in cls.requires.items():
             try:
                 found = version(distribution)
@@ -140,6 +146,8 @@ _active: dict[str, int] = {}
 
 def registered() -> dict[str, EntryPoint]:
     """Return the adapters that installed distributions offer, by name."""
+    from importlib.metadata import entry_points  # noqa: PLC0415 - see above
+
     return {entry.name: entry for entry in entry_points(group=GROUP)}
 
 
@@ -272,6 +280,10 @@ class _Threads(Adapter):
         self._ours = False
 
     def instrument(self) -> None:
+        from opentelemetry.instrumentation.threading import (  # noqa: PLC0415 - see above
+            ThreadingInstrumentor,
+        )
+
         instrumentor = ThreadingInstrumentor()
         self._ours = not instrumentor.is_instrumented_by_opentelemetry
         if self._ours:
@@ -279,6 +291,10 @@ class _Threads(Adapter):
 
     def uninstrument(self) -> None:
         if self._ours:
+            from opentelemetry.instrumentation.threading import (  # noqa: PLC0415 - see above
+                ThreadingInstrumentor,
+            )
+
             ThreadingInstrumentor().uninstrument()
             self._ours = False
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib.metadata import entry_points
 from typing import Any, Final, Protocol, runtime_checkable
 
 from orchtrace_otel.errors import ConfigError
@@ -42,6 +41,8 @@ def open_exporter(spec: str) -> Any:
         ConfigError: If no installed exporter has that name.
         MissingDependencyError: If its library is not installed.
     """
+    from importlib.metadata import entry_points  # noqa: PLC0415 - slow to import, rarely needed
+
     name, _, target = spec.partition(":")
     found = {entry.name: entry for entry in entry_points(group=GROUP)}
     if name not in found:

@@ -1,0 +1,98 @@
+"""Following a call of the host: a coroutine, or a stream that is current step by step."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import AsyncGenerator, Callable
+from contextvars import Token
+from typing import Any
+
+from opentelemetry.context import Context, attach, detach
+
+Function = Callable[..., Any]
+Opener = Callable[[], "Call | None"]
+
+
+class Call:
+    """One call that is traced, from its opening to its close.
+
+    Its methods must not raise: they run in the middle of the host's.
+
+    Attributes:
+        context: The OTel context under which the host's code runs.
+    """
+
+    __slots__ = ("context",)
+
+    def __init__(self, context: Context) -> None:
+        self.context = context
+
+    def attach(self) -> Token[Context]:
+        """Make it current for the task that asks; never across a yield."""
+        return attach(self.context)
+
+    def seen(self, item: Any, /) -> None:
+        """Look at an item of a stream before its consumer gets it."""
+
+    def close(self, result: Any, error: BaseException | None, /) -> None:
+        """End what was opened, with the result or the last item, or an error."""
+
+
+async def follow(open_call: Opener, wrapped: Function, args: Any, kwargs: Any) -> Any:
+    """Await the host's coroutine as a call that is open, and current, meanwhile."""
+    call = open_call()
+    if call is None:
+        return await wrapped(*args, **kwargs)
+    token = call.attach()
+    try:
+        result = await wrapped(*args, **kwargs)
+    except BaseException as error:
+        detach(token)
+        call.close(None, error)
+        raise
+    detach(token)
+    call.close(result, None)
+    return result
+
+
+async def drive(
+    open_call: Opener, wrapped: Function, args: Any, kwargs: Any
+) -> AsyncGenerator[Any, Any]:
+    """Hand on the host's stream; the call is current during each step, never between."""
+    call = open_call()
+    inner = wrapped(*args, **kwargs)
+    step: Function = inner.__anext__
+    item: Any = None
+    while True:
+        token = None if call is None else call.attach()
+        try:
+            item = await step()
+        except StopAsyncIteration:
+            _leave(call, token, item, None)
+            return
+        except BaseException as error:
+            _leave(call, token, item, error)
+            raise
+        if call is not None and token is not None:
+            detach(token)
+            call.seen(item)
+        try:
+            sent = yield item
+        except BaseException as thrown:  # noqa: BLE001 - handed on to the host's stream
+            step = functools.partial(_throw, inner, thrown)
+        else:
+            step = functools.partial(inner.asend, sent)
+
+
+def _leave(call: Call | None, token: Any, item: Any, error: BaseException | None) -> None:
+    if call is not None:
+        detach(token)
+        call.close(item, error)
+
+
+async def _throw(inner: AsyncGenerator[Any, Any], thrown: BaseException) -> Any:
+    """Throw into the host's stream; a close that it accepts ends it."""
+    if isinstance(thrown, GeneratorExit):
+        await inner.aclose()
+        raise thrown
+    return await inner.athrow(thrown)

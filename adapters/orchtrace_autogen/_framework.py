@@ -1,0 +1,110 @@
+"""Everything of AutoGen that the hooks touch, private names included.
+
+The names are those of 0.6.4 to 0.7.5; where the two differ, the difference ends here.
+"""
+
+# pyright: reportPrivateUsage=false
+# AutoGen has no public name for most of what a trace needs; this is the file that may know it.
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import autogen_agentchat.teams._group_chat._events as events
+from autogen_agentchat.agents import AssistantAgent, BaseChatAgent
+from autogen_agentchat.base import Response, TaskResult, Team
+from autogen_agentchat.messages import BaseChatMessage, HandoffMessage
+from autogen_agentchat.teams import BaseGroupChat
+from autogen_agentchat.teams._group_chat._base_group_chat_manager import BaseGroupChatManager
+from autogen_agentchat.teams._group_chat._chat_agent_container import ChatAgentContainer
+from autogen_agentchat.teams._group_chat._graph._digraph_group_chat import GraphFlowManager
+from autogen_agentchat.teams._group_chat._selector_group_chat import SelectorGroupChatManager
+from autogen_core import AgentId, RoutedAgent, SingleThreadedAgentRuntime, TopicId
+from autogen_core.models import ChatCompletionClient, CreateResult, FunctionExecutionResult
+from autogen_core.tools import BaseStreamTool, BaseTool
+
+__all__ = [
+    "AgentId",
+    "AssistantAgent",
+    "BaseChatAgent",
+    "BaseGroupChat",
+    "BaseGroupChatManager",
+    "BaseStreamTool",
+    "BaseTool",
+    "ChatAgentContainer",
+    "ChatCompletionClient",
+    "CreateResult",
+    "FunctionExecutionResult",
+    "GraphFlowManager",
+    "HandoffMessage",
+    "RoutedAgent",
+    "SelectorGroupChatManager",
+    "SingleThreadedAgentRuntime",
+    "TaskResult",
+    "Team",
+    "TopicId",
+]
+
+AgentResponse: Final = events.GroupChatAgentResponse
+ChatError: Final = events.GroupChatError
+Request: Final = events.GroupChatRequestPublish
+Start: Final = events.GroupChatStart
+# 0.6.4 knows no team among the participants of a team.
+TeamResponse: Final[type[Any] | None] = getattr(events, "GroupChatTeamResponse", None)
+
+STAMPED: Final[frozenset[type[Any]]] = frozenset(
+    kind for kind in (AgentResponse, ChatError, Request, Start, TeamResponse) if kind is not None
+)
+"""Messages that cause something; all others are copies for the caller's stream."""
+
+
+def team_id(team: BaseGroupChat) -> str:
+    """Return what is the key of every agent of a team's runtime."""
+    return team._team_id  # noqa: SLF001 - see the top
+
+
+def team_name(team: BaseGroupChat) -> str:
+    """Return the team's name; before 0.7 teams had none but their class's."""
+    return str(getattr(team, "name", None) or type(team).__name__)
+
+
+def participant(container: ChatAgentContainer) -> Any:
+    """Return the agent or the team that a container speaks for."""
+    return container._agent  # noqa: SLF001 - see the top
+
+
+def buffered(container: ChatAgentContainer) -> Sequence[BaseChatMessage]:
+    """Return the messages that a participant reads in the turn that comes."""
+    return container._message_buffer  # noqa: SLF001 - see the top
+
+
+def topics(manager: BaseGroupChatManager) -> Mapping[str, str]:
+    """Return the topic of each participant, by name."""
+    return manager._participant_name_to_topic_type  # noqa: SLF001 - see the top
+
+
+def manager_name(manager: BaseGroupChatManager) -> str:
+    """Return the name that a manager signs its own messages with."""
+    return manager._name  # noqa: SLF001 - see the top
+
+
+def condition(manager: BaseGroupChatManager) -> Any:
+    """Return the termination condition of a manager, if it has one."""
+    return manager._termination_condition  # noqa: SLF001 - see the top
+
+
+def response_of(message: Any) -> Response:
+    """Return the response in a participant's answer; its field was renamed in 0.7."""
+    response: Response = getattr(message, "response", None) or message.agent_response
+    return response
+
+
+def graph_tables(manager: GraphFlowManager) -> tuple[Any, Any, Any, Any]:
+    """Return a flow's edges, its kinds of group, and what is still awaited of each group."""
+    return (
+        manager._edges,  # noqa: SLF001 - see the top
+        manager._activation,  # noqa: SLF001 - see the top
+        manager._remaining,  # noqa: SLF001 - see the top
+        manager._enqueued_any,  # noqa: SLF001 - see the top
+    )

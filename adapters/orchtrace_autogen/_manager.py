@@ -1,0 +1,114 @@
+"""A group chat's manager: whom it chooses, which branches of a flow met, why it stops."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from orchtrace_autogen import _framework as f
+from orchtrace_autogen._stops import Stop, stop_of
+from orchtrace_autogen._team import TeamRun
+from orchtrace_otel._guard import guarded
+
+
+class Awaited(NamedTuple):
+    """An edge group of a flow before an answer counts for it."""
+
+    target: str
+    group: str
+    is_any: bool
+    state: int
+
+
+class ManagerHooks:
+    """Wrappers of the managers' methods.
+
+    Args:
+        teams: The teams that run, by id, which is the key of their managers.
+    """
+
+    def __init__(self, teams: Mapping[str, TeamRun]) -> None:
+        self._teams = teams
+
+    def chosen(self, wrapped: Any, manager: f.BaseGroupChatManager, args: Any, kwargs: Any) -> Any:
+        """Record the choice that a manager logs before it asks the speakers."""
+        self._choose(manager, args[0] if args else kwargs.get("speaker_names"))
+        return wrapped(*args, **kwargs)
+
+    @guarded
+    def _choose(self, manager: f.BaseGroupChatManager, names: Any) -> None:
+        team = self._teams.get(manager.id.key)
+        if team is None:
+            return
+        topics = f.topics(manager)
+        candidates, team.candidates = team.candidates, None
+        if candidates is None and not isinstance(manager, f.GraphFlowManager):
+            candidates = list(topics)
+        team.decide(names, topics, candidates)
+
+    def selecting(
+        self, wrapped: Any, manager: f.SelectorGroupChatManager, args: Any, kwargs: Any
+    ) -> Any:
+        """Remember whom a selector's model may choose from."""
+        self._offer(manager, args[1] if len(args) > 1 else kwargs.get("participants"))
+        return wrapped(*args, **kwargs)
+
+    @guarded
+    def _offer(self, manager: f.SelectorGroupChatManager, participants: Any) -> None:
+        team = self._teams.get(manager.id.key)
+        if team is not None:
+            team.candidates = list(participants)
+
+    async def arrived(
+        self, wrapped: Any, manager: f.GraphFlowManager, args: Any, kwargs: Any
+    ) -> Any:
+        """Record for which groups of a flow an answer counts."""
+        before = self._awaited(manager, args[0] if args else kwargs.get("messages"))
+        result = await wrapped(*args, **kwargs)
+        if before:
+            self._arrive(manager, before)
+        return result
+
+    @guarded
+    def _awaited(self, manager: f.GraphFlowManager, messages: Any) -> list[Awaited]:
+        if manager.id.key not in self._teams:
+            return []
+        edges, kinds, remaining, enqueued = f.graph_tables(manager)
+        groups = {(e.target, e.activation_group) for e in edges.get(messages[-1].source, ())}
+        awaited: list[Awaited] = []
+        for target, group in sorted(groups):
+            is_any = kinds[target][group] == "any"
+            state = enqueued[target][group] if is_any else remaining[target][group]
+            awaited.append(Awaited(target, group, is_any, int(state)))
+        return awaited
+
+    @guarded
+    def _arrive(self, manager: f.GraphFlowManager, before: list[Awaited]) -> None:
+        team = self._teams[manager.id.key]
+        _, _, remaining, enqueued = f.graph_tables(manager)
+        for target, group, is_any, state in before:
+            now = int(enqueued[target][group] if is_any else remaining[target][group])
+            if now != state:
+                team.arrive(target, group, is_complete=is_any or now == 0)
+
+    def stops(self, wrapped: Any, manager: f.BaseGroupChatManager, args: Any, kwargs: Any) -> Any:
+        """Record the condition that ended a team."""
+        self._stop(manager, args[0] if args else kwargs.get("message"))
+        return wrapped(*args, **kwargs)
+
+    @guarded
+    def _stop(self, manager: f.BaseGroupChatManager, message: Any) -> None:
+        team = self._teams.get(manager.id.key)
+        if team is not None and team.stopped is None:
+            team.stopped = stop_of(manager, message.source, message.content)
+
+    def fails(self, wrapped: Any, manager: f.BaseGroupChatManager, args: Any, kwargs: Any) -> Any:
+        """Record the class of the error that ended a team; AutoGen raises another one."""
+        self._fail(manager, args[0] if args else kwargs.get("error"))
+        return wrapped(*args, **kwargs)
+
+    @guarded
+    def _fail(self, manager: f.BaseGroupChatManager, error: Any) -> None:
+        team = self._teams.get(manager.id.key)
+        if team is not None:
+            team.stopped = Stop("error", str(error.error_type))

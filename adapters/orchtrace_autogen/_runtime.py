@@ -1,0 +1,112 @@
+"""Messages through the runtime: what is sent carries its cause, what handles it looks it up."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from typing import Any
+
+from orchtrace_autogen import _framework as f
+from orchtrace_autogen._calls import Call, follow
+from orchtrace_autogen._team import TeamRun
+from orchtrace_autogen._work import Work
+from orchtrace_otel._guard import guarded
+from orchtrace_otel.spans import outcome
+
+
+class Turn(Call):
+    """A participant that handles the request to speak."""
+
+    __slots__ = ("_key", "_team", "_work")
+
+    def __init__(self, team: TeamRun, work: Work, key: str) -> None:
+        super().__init__(work.context)
+        self._team = team
+        self._work = work
+        self._key = key
+
+    @guarded
+    def close(self, _result: Any, error: BaseException | None, /) -> None:
+        """End the turn."""
+        if self._team.turns.get(self._key) is self._work:
+            del self._team.turns[self._key]
+        status, _ = outcome(error)
+        self._work.activation.owner = None
+        self._work.activation.close(
+            status=status,
+            error=error if status == "error" else None,
+            edges=self._work.rest(),
+        )
+
+
+class RuntimeHooks:
+    """Wrappers of the runtime's sending and of its agents' handling.
+
+    Args:
+        teams: The teams that run, by id, which is the key of their agents.
+    """
+
+    def __init__(self, teams: Mapping[str, TeamRun]) -> None:
+        self._teams = teams
+
+    def publish(self, wrapped: Any, _runtime: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+        """Stamp what is published to a topic."""
+        message = args[0] if args else kwargs.get("message")
+        if type(message) in f.STAMPED:
+            topic = args[1] if len(args) > 1 else kwargs.get("topic_id")
+            self._stamp(message, kwargs, topic, None)
+        return wrapped(*args, **kwargs)
+
+    def send(self, wrapped: Any, _runtime: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+        """Stamp what is sent to one agent."""
+        message = args[0] if args else kwargs.get("message")
+        if type(message) in f.STAMPED:
+            recipient = args[1] if len(args) > 1 else kwargs.get("recipient")
+            self._stamp(message, kwargs, recipient, recipient)
+        return wrapped(*args, **kwargs)
+
+    @guarded
+    def _stamp(self, message: Any, kwargs: dict[str, Any], receiver: Any, agent: Any) -> None:
+        sender = kwargs.get("sender")
+        known = agent if sender is None else sender
+        team = None if known is None else self._teams.get(known.key)
+        if team is None:
+            return
+        message_id = kwargs.get("message_id")
+        if message_id is None:
+            # The runtime would mint one just like it.
+            message_id = kwargs["message_id"] = str(uuid.uuid4())
+        team.send(message, message_id, sender, receiver.type)
+
+    def handle(self, wrapped: Any, agent: f.RoutedAgent, args: Any, kwargs: Any) -> Any:
+        """Trace what an agent of a team that runs does with a message."""
+        if not args or type(args[0]) not in f.STAMPED:
+            return wrapped(*args, **kwargs)
+        team = self._teams.get(agent.id.key)
+        if team is None:
+            return wrapped(*args, **kwargs)
+        handled = kwargs["ctx"] if "ctx" in kwargs else args[1]
+        if not isinstance(agent, f.ChatAgentContainer):
+            return follow(lambda: _handling(team, agent, handled.message_id), wrapped, args, kwargs)
+        if type(args[0]) is not f.Request:
+            return wrapped(*args, **kwargs)
+        return follow(lambda: _turn(team, agent, handled.message_id), wrapped, args, kwargs)
+
+
+@guarded
+def _turn(team: TeamRun, container: f.ChatAgentContainer, message_id: str) -> Call | None:
+    cause = team.cause_of(message_id)
+    if cause is None:
+        return None
+    return Turn(team, team.open_turn(container, cause), container.id.type)
+
+
+@guarded
+def _handling(team: TeamRun, agent: f.RoutedAgent, message_id: str) -> Call | None:
+    if not isinstance(agent, f.BaseGroupChatManager):
+        return None
+    cause = team.cause_of(message_id)
+    if cause is not None:
+        team.handle(cause)
+    # Nothing is opened: what a manager does is the orchestrator's own work.
+    return Call(team.work.context)

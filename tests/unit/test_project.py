@@ -2,6 +2,7 @@
 
 import re
 import subprocess
+import sys
 import tomllib
 from importlib import metadata
 from pathlib import Path
@@ -105,3 +106,47 @@ def test_lowest_constraints_name_the_floor_of_every_range() -> None:
 def test_entry_points_lead_to_something_callable(entry: metadata.EntryPoint) -> None:
     """Each name that discovery finds can be loaded."""
     assert callable(entry.load())
+
+
+README = (ROOT / "README.md").read_text()
+
+
+def test_example_of_the_readme_runs_and_leaves_one_sound_trace(tmp_path: Path) -> None:
+    """What a new user copies first works as it stands."""
+    (example,) = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", example],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == "web on tides; papers on tides\n"
+    checked = subprocess.run(
+        [sys.executable, "-m", "orchtrace_otel.cli", "validate", "orchtrace-data"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (checked.returncode, checked.stdout) == (0, "1 trace in 1 file: 1 sound\n")
+
+
+@pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md"])
+def test_links_and_make_targets_of_the_pages_exist(page: str) -> None:
+    """No page points at a file or at a target that is not there."""
+    text = (ROOT / page).read_text()
+    for link in re.findall(r"\]\(([^)#:]+)\)", text):
+        assert (ROOT / link).exists(), link
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), flags=re.MULTILINE))
+    assert set(re.findall(r"^(?:.*`)?make ([a-z-]+)", text, flags=re.MULTILINE)) <= targets
+
+
+def test_readme_names_every_extra_adapter_exporter_and_command() -> None:
+    """What pyproject.toml offers is in the README's tables."""
+    named = set(re.findall(r"`([\w-]+)", README))
+    offered = set(PROJECT["optional-dependencies"])
+    for group in ("orchtrace.adapter", "orchtrace.exporter"):
+        offered |= set(PROJECT["entry-points"][group])
+    assert offered <= named

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import time
+from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import parse_qsl
@@ -25,8 +29,11 @@ class JsonlExporter:
     loses only the traces that it had not exported yet. What cannot be written raises
     `OSError`, and the pipeline counts it and goes on.
 
+    What was lost is written down as soon as there is room again, for `orchtrace doctor`.
+
     Attributes:
         traces: The file of traces.
+        losses: The file of what could not be written; absent where all could.
         rewards: The file of late rewards, each with its `run_id`; it comes into being
             with the first one.
 
@@ -42,6 +49,10 @@ class JsonlExporter:
     def __init__(self, traces: Path, rewards: Path, max_bytes: int = DEFAULT_MAX_BYTES) -> None:
         self.traces = LineFile(traces, max_bytes)
         self.rewards = LineFile(rewards, max_bytes)
+        self.losses = LineFile(
+            rewards.with_name(rewards.name.replace("rewards", "losses")), max_bytes
+        )
+        self._lost: dict[str, int] = {}
 
     def export(self, trace: Trace) -> None:
         """Append `trace`.
@@ -49,7 +60,7 @@ class JsonlExporter:
         Raises:
             OSError: If it could not be written; no part of it was.
         """
-        self.traces.append(dump(trace))
+        self._append(self.traces, dump(trace))
 
     def amend(self, run_id: str, reward: Reward) -> None:
         """Append a reward that came after its run was exported.
@@ -58,13 +69,43 @@ class JsonlExporter:
             OSError: If it could not be written; no part of it was.
         """
         record = {"run_id": run_id, **reward.to_dict()}
-        self.rewards.append(orjson.dumps(record))
+        self._append(self.rewards, orjson.dumps(record))
 
     def flush(self, timeout_s: float = 30.0) -> None:
         """Do nothing: a line is written when `export` returns."""
 
     def shutdown(self) -> None:
-        """Do nothing: no file is kept open."""
+        """Write down what was lost; no file is kept open."""
+        with suppress(OSError):
+            self._own_up()
+
+    def complaints(self) -> list[str]:
+        """Say what was lost here, in this process or an earlier one, for `orchtrace doctor`."""
+        lost: Counter[str] = Counter()
+        with suppress(OSError), self.losses.path.open("rb") as lines:
+            for line in lines:
+                with suppress(ValueError, KeyError, TypeError):
+                    record = orjson.loads(line)
+                    lost[str(record["why"])] += int(record["lost"])
+        where = self.losses.path
+        return [f"{n} lines were lost ({why}); {where} says when" for why, n in lost.items()]
+
+    def _append(self, file: LineFile, line: bytes) -> None:
+        try:
+            file.append(line)
+        except OSError as error:
+            why = error.strerror or type(error).__name__
+            self._lost[why] = self._lost.get(why, 0) + 1
+            raise
+        if self._lost:
+            self._own_up()
+
+    def _own_up(self) -> None:
+        while self._lost:
+            why, count = next(iter(self._lost.items()))
+            record = {"until_unix": int(time.time()), "pid": os.getpid(), "lost": count, "why": why}
+            self.losses.append(orjson.dumps(record))
+            del self._lost[why]
 
 
 def open_jsonl(target: str) -> JsonlExporter:

@@ -1,0 +1,337 @@
+"""What `orchtrace doctor` looks at; each check yields what it found and what to do.
+
+No check changes anything but that configured exporters are opened, as an application
+would open them, and that their collectors are asked for a connection.
+"""
+
+from __future__ import annotations
+
+import platform
+import socket
+import sys
+from contextlib import closing
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, entry_points, version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+from urllib.parse import urlsplit
+
+from orchtrace_otel import adapter as adapters
+from orchtrace_otel import exporter as exporters
+from orchtrace_otel.errors import OrchtraceError
+from orchtrace_otel.settings import CAPTURE_MODES, CAPTURE_VARIABLE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+    from importlib.metadata import EntryPoint
+
+    from orchtrace_otel.settings import Settings
+
+Level: TypeAlias = Literal["ok", "note", "wrong"]
+
+_OLDEST_PYTHON: Final = (3, 11)
+_FIRST_PYTHON_UNTRIED: Final = (3, 14)
+_LIBRARIES: Final = (
+    "orchtrace-otel",
+    "opentelemetry-api",
+    "opentelemetry-sdk",
+    "opentelemetry-semantic-conventions",
+    "opentelemetry-instrumentation",
+)
+_CONNECT_S: Final = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that was looked at.
+
+    Attributes:
+        topic: Which part of the report it belongs to.
+        level: `ok`, `note` (worth knowing) or `wrong` (costs data or stops work).
+        name: What was looked at.
+        found: What was found.
+        advice: What to do; empty where there is nothing to do.
+    """
+
+    topic: str
+    level: Level
+    name: str
+    found: str
+    advice: str = ""
+
+
+def what_is_installed() -> Iterator[Finding]:
+    """Look at versions and at the frameworks."""
+    yield from _versions()
+    yield from _adapters()
+
+
+def what_is_configured(settings: Settings) -> Iterator[Finding]:
+    """Look at what the environment says."""
+    yield from _exporters(settings)
+    yield from _endpoints(settings)
+    yield from _limits(settings.otel or {})
+    yield from _sampling(settings.otel or {})
+    yield from _content(settings)
+
+
+# --- what is installed ----------------------------------------------------------------
+
+
+def _versions() -> Iterator[Finding]:
+    tried = _OLDEST_PYTHON <= sys.version_info < _FIRST_PYTHON_UNTRIED
+    found = f"{platform.python_version()} at {sys.executable}"
+    advice = "" if tried else "use Python 3.11, 3.12 or 3.13: others were not tried"
+    yield Finding("versions", "ok" if tried else "wrong", "Python", found, advice)
+    for name in _LIBRARIES:
+        try:
+            yield Finding("versions", "ok", name, version(name))
+        except PackageNotFoundError:
+            advice = "run: pip install orchtrace-otel"
+            yield Finding("versions", "wrong", name, "not installed", advice)
+
+
+def _adapters() -> Iterator[Finding]:
+    for name, entry in sorted(adapters.registered().items()):
+        yield _adapter(name, entry)
+
+
+def _adapter(name: str, entry: EntryPoint) -> Finding:
+    try:
+        kind = entry.load()
+    except Exception as error:  # noqa: BLE001 - whatever a stranger's module does is what is told
+        return _broken("adapters", name, entry, error)
+    wanted: Mapping[str, str] = kind.requires
+    try:
+        found = ", ".join(f"{dist} {version(dist)}" for dist in wanted)
+    except PackageNotFoundError as error:
+        advice = f"to trace it, run: pip install 'orchtrace-otel[{kind.extra}]'"
+        return Finding("adapters", "note", name, f"{error.name} is not installed", advice)
+    unmet = kind.unmet()
+    if unmet is None:
+        return Finding("adapters", "ok", name, found)
+    advice = f"run: pip install 'orchtrace-otel[{kind.extra}]'"
+    return Finding("adapters", "wrong", name, f"needs {unmet}", advice)
+
+
+def _broken(topic: str, name: str, entry: EntryPoint, error: Exception) -> Finding:
+    dist = entry.dist.name if entry.dist is not None else "its distribution"
+    found = f"{entry.value} does not load: {type(error).__name__}: {error}"
+    return Finding(topic, "wrong", name, found, f"reinstall or update {dist}")
+
+
+# --- where traces go ------------------------------------------------------------------
+
+
+def _exporters(settings: Settings) -> Iterator[Finding]:
+    for entry in sorted(entry_points(group=exporters.GROUP), key=lambda entry: entry.name):
+        try:
+            entry.load()
+        except Exception as error:  # noqa: BLE001 - see _adapter
+            yield _broken("exporters", entry.name, entry, error)
+        else:
+            yield Finding("exporters", "ok", entry.name, "available")
+    if not settings.exporters:
+        found = "ORCHTRACE_EXPORTERS is not set"
+        advice = "for finished traces in files, set it to jsonl:traces/, or call configure()"
+        yield Finding("exporters", "note", "configured", found, advice)
+    for spec in settings.exporters:
+        yield from _configured(spec)
+
+
+def _configured(spec: str) -> Iterator[Finding]:
+    try:
+        opened: Any = exporters.open_exporter(spec)
+    except OrchtraceError as error:
+        yield Finding("exporters", "wrong", spec, str(error), "correct ORCHTRACE_EXPORTERS")
+        return
+    yield Finding("exporters", "ok", spec, "opens")
+    complaints: Callable[[], list[str]] = getattr(opened, "complaints", list)
+    for complaint in complaints():
+        advice = "make room or correct the place; what was lost does not come back"
+        yield Finding("exporters", "wrong", spec, complaint, advice)
+    opened.shutdown()
+
+
+def _endpoints(settings: Settings) -> Iterator[Finding]:
+    otel = settings.otel or {}
+    if settings.sdk_disabled:
+        found = "true: OpenTelemetry, and with it orchtrace, does nothing"
+        yield Finding("endpoints", "wrong", "OTEL_SDK_DISABLED", found, "unset it")
+    if settings.otlp_protocol not in {"grpc", "http/protobuf"}:
+        found = f"{settings.otlp_protocol!r} is not spoken here"
+        advice = "set it to http/protobuf or grpc"
+        yield Finding("endpoints", "wrong", "OTEL_EXPORTER_OTLP_PROTOCOL", found, advice)
+    for name in ("OTEL_EXPORTER_OTLP_CERTIFICATE", "OTEL_EXPORTER_OTLP_TRACES_CERTIFICATE"):
+        if otel.get(name) and not Path(otel[name]).is_file():
+            found = f"{otel[name]!r} is no file"
+            yield Finding("endpoints", "wrong", name, found, "correct the path, or unset it")
+    urls = dict(_urls(settings))
+    for name, url in urls.items():
+        yield _connection(name, url)
+    if not urls:
+        found = "no OTLP endpoint is set: spans go to no collector"
+        advice = "to send them, set OTEL_EXPORTER_OTLP_ENDPOINT=http://localhost:4318"
+        yield Finding("endpoints", "note", "OTLP", found, advice)
+
+
+def _urls(settings: Settings) -> Iterator[tuple[str, str]]:
+    """Name each URL that spans or traces go to, by what configures it."""
+    otel = settings.otel or {}
+    if settings.otlp_wanted:
+        port = 4317 if settings.otlp_protocol == "grpc" else 4318
+        names = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
+        name = next((name for name in names if otel.get(name)), "OTEL_TRACES_EXPORTER")
+        yield name, otel.get(name, "") if name in names else f"http://localhost:{port}"
+    for spec in settings.exporters:
+        target = spec.partition(":")[2]
+        if target.startswith(("http://", "https://")):
+            yield spec, target
+
+
+def _connection(name: str, url: str) -> Finding:
+    shown = without_password(url)
+    error = cannot_connect(url)
+    if error is None:
+        return Finding("endpoints", "ok", name, f"{shown} takes connections")
+    advice = "start the collector, or correct the address"
+    return Finding("endpoints", "wrong", name, f"{shown}: {error}", advice)
+
+
+def cannot_connect(url: str) -> str | None:
+    """Say why nothing takes a connection where `url` points; None where something does."""
+    try:
+        parts = urlsplit(url if "://" in url else f"http://{url}")
+        port = parts.port or (443 if parts.scheme == "https" else 80)
+    except ValueError as error:
+        return str(error)
+    if not parts.hostname:
+        return "no host in it"
+    try:
+        with closing(socket.create_connection((parts.hostname, port), _CONNECT_S)):
+            return None
+    except (OSError, UnicodeError) as error:
+        return getattr(error, "strerror", None) or str(error) or type(error).__name__
+
+
+def without_password(url: str) -> str:
+    """Return a URL without the password and the query that it may hold."""
+    scheme, mark, rest = url.rpartition("://")
+    host, slash, path = rest.partition("/")
+    return f"{scheme}{mark}{host.rpartition('@')[2]}{slash}{path.partition('?')[0]}"
+
+
+# --- what the SDK would cut or drop ---------------------------------------------------
+
+_SMALLEST: Final = {
+    "OTEL_SPAN_LINK_COUNT_LIMIT": (128, "a join of more branches loses links in backends"),
+    "OTEL_LINK_ATTRIBUTE_COUNT_LIMIT": (1, "links lose the type of their edge"),
+    "OTEL_ATTRIBUTE_COUNT_LIMIT": (64, "spans lose their edges and rewards"),
+    "OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT": (64, "spans lose their edges and rewards"),
+    "OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT": (4096, "edges and rewards are cut in the middle"),
+    "OTEL_SPAN_ATTRIBUTE_VALUE_LENGTH_LIMIT": (4096, "edges and rewards are cut in the middle"),
+}
+"""Limits of the SDK: the least that loses nothing of ours, and what less would cost."""
+
+
+def _limits(otel: Mapping[str, str]) -> Iterator[Finding]:
+    found_any = False
+    for name, (least, cost) in _SMALLEST.items():
+        text = otel.get(name, "").strip().lower()
+        if not text or text == "none":
+            continue
+        found_any = True
+        if not text.isdecimal():
+            found = f"{text!r} is no number: OpenTelemetry refuses to start"
+            yield Finding("limits", "wrong", name, found, "unset it")
+        elif int(text) < least:
+            advice = f"set it to {least} or more, or unset it"
+            yield Finding("limits", "wrong", name, f"{text}: {cost}", advice)
+        else:
+            yield Finding("limits", "ok", name, f"{text} is enough")
+    if not found_any:
+        yield Finding("limits", "ok", "OTEL_*_LIMIT", "the defaults, which are enough")
+
+
+_SAMPLERS: Final = {
+    "always_on": False,
+    "parentbased_always_on": False,
+    "always_off": True,
+    "parentbased_always_off": True,
+}
+"""Samplers that need no argument, and whether each drops everything that begins here."""
+
+
+def _sampling(otel: Mapping[str, str]) -> Iterator[Finding]:
+    name = "OTEL_TRACES_SAMPLER"
+    sampler = otel.get(name, "").strip().lower()
+    if not sampler:
+        yield Finding("sampling", "ok", name, "not set: every run is kept")
+    elif sampler in {"traceidratio", "parentbased_traceidratio"}:
+        yield _ratio(sampler, otel.get("OTEL_TRACES_SAMPLER_ARG", ""))
+    elif sampler not in _SAMPLERS:
+        known = {entry.name for entry in entry_points(group="opentelemetry_traces_sampler")}
+        level: Level = "note" if sampler in known else "wrong"
+        found = f"{sampler!r} is " + ("of a plugin" if sampler in known else "no known sampler")
+        yield Finding("sampling", level, name, found, "make sure that it keeps the runs")
+    elif _SAMPLERS[sampler]:
+        found = f"{sampler}: no span reaches a collector"
+        yield Finding("sampling", "wrong", name, found, "unset it, or set it to always_on")
+    else:
+        yield Finding("sampling", "ok", name, f"{sampler}: every run is kept")
+
+
+def _ratio(sampler: str, argument: str) -> Finding:
+    name = "OTEL_TRACES_SAMPLER_ARG"
+    try:
+        ratio = float(argument or "1")
+        valid = 0 <= ratio <= 1
+    except ValueError:
+        ratio, valid = 1.0, False
+    if not valid:
+        found = f"{argument!r} is no ratio: OpenTelemetry ignores or refuses it"
+        return Finding("sampling", "wrong", name, found, "set it to a number from 0 to 1")
+    if ratio >= 1:
+        return Finding("sampling", "ok", name, f"{sampler} {ratio:g}: every run is kept")
+    found = (
+        f"{sampler} {ratio:g}: a collector gets {ratio:.3g} of the runs; where configure() "
+        "makes the provider all are still scored and written, elsewhere the rest is lost"
+    )
+    advice = "for training data from every run, set it to 1"
+    return Finding("sampling", "note" if ratio else "wrong", name, found, advice)
+
+
+# --- content --------------------------------------------------------------------------
+
+
+def _content(settings: Settings) -> Iterator[Finding]:
+    raw = (settings.otel or {}).get(CAPTURE_VARIABLE, "").strip()
+    if raw and raw.upper() not in CAPTURE_MODES:
+        found = f"{raw!r} is no mode: nothing is captured"
+        advice = f"set it to one of {', '.join(CAPTURE_MODES)}"
+        yield Finding("content", "wrong", CAPTURE_VARIABLE, found, advice)
+    else:
+        is_off = settings.capture == CAPTURE_MODES[0]
+        found = f"{settings.capture}: " + (
+            "no content leaves the process" if is_off else "captured"
+        )
+        yield Finding("content", "ok", "capture", found)
+    if settings.store is not None and "://" not in settings.store:
+        yield _store(Path(settings.store).expanduser())
+
+
+def _store(folder: Path) -> Finding:
+    at = folder
+    while not at.exists() and at != at.parent:
+        at = at.parent
+    if at.is_dir() and _can_write(at):
+        return Finding("content", "ok", "ORCHTRACE_STORE", f"{folder} can be written")
+    found = f"{folder} cannot be written"
+    advice = "give a folder that this user may write"
+    return Finding("content", "wrong", "ORCHTRACE_STORE", found, advice)
+
+
+def _can_write(folder: Path) -> bool:
+    import os  # noqa: PLC0415 - for this question alone; settings.py reads the environment
+
+    return os.access(folder, os.W_OK | os.X_OK)

@@ -1,0 +1,74 @@
+"""`orchtrace doctor`: what is installed and configured here, and what is wrong with it."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from itertools import groupby
+from typing import Final
+
+import click
+from rich.table import Table
+from rich.text import Text
+
+from orchtrace_otel.cli._checks import Finding, what_is_configured, what_is_installed
+from orchtrace_otel.cli._console import clean, out_json, out_wrapped, tell_text
+from orchtrace_otel.errors import ConfigError
+from orchtrace_otel.settings import Settings
+
+_LONGEST_NAME: Final = 35
+_STYLES: Final = {"ok": "green", "note": "yellow", "wrong": "bold red"}
+
+
+@click.command("doctor", short_help="Say what is installed and configured, and what is wrong.")
+@click.option("--json", "as_json", is_flag=True, help="Write the findings as JSON.")
+def command(*, as_json: bool) -> int:
+    """Look at versions, frameworks, exporters, endpoints, limits, sampling and content.
+
+    Each finding is ok, a note (worth knowing) or wrong (costs data, or stops the work), with
+    what to do. Exits with 1 where something is wrong. Exporters that ORCHTRACE_EXPORTERS
+    names are opened, and endpoints asked for a connection; nothing is sent.
+    """
+    findings = _look()
+    wrong = sum(finding.level == "wrong" for finding in findings)
+    if as_json:
+        out_json({"ok": wrong == 0, "findings": [asdict(finding) for finding in findings]})
+        return int(wrong > 0)
+    width = min(max(len(finding.name) for finding in findings), _LONGEST_NAME)
+    for topic, group in groupby(findings, key=lambda finding: finding.topic):
+        tell_text(Text(topic.capitalize(), style="bold"))
+        out_wrapped(_grid(list(group), width))
+    tell_text(Text())
+    tell_text(_verdict(findings, wrong))
+    return int(wrong > 0)
+
+
+def _look() -> list[Finding]:
+    try:
+        settings = Settings.from_env()
+    except ConfigError as error:
+        variable = str(error).partition(" ")[0]
+        advice = "correct it first: what else the environment says is not looked at"
+        return [*what_is_installed(), Finding("settings", "wrong", variable, str(error), advice)]
+    return [*what_is_installed(), *what_is_configured(settings)]
+
+
+def _grid(findings: list[Finding], width: int) -> Table:
+    grid = Table.grid(padding=(0, 2, 0, 0))
+    grid.add_column(width=7, justify="right", no_wrap=True)
+    grid.add_column(width=width, overflow="fold")
+    grid.add_column(overflow="fold")
+    for finding in findings:
+        found = Text(clean(finding.found, longest=None))
+        if finding.advice:
+            found.append("\n" + clean(finding.advice, longest=None), style="dim")
+        level = Text(finding.level, style=_STYLES[finding.level])
+        grid.add_row(level, Text(clean(finding.name)), found)
+    return grid
+
+
+def _verdict(findings: list[Finding], wrong: int) -> Text:
+    if wrong:
+        things = "1 thing is" if wrong == 1 else f"{wrong} things are"
+        return Text(f"{things} wrong; what to do stands under each.", style="bold red")
+    notes = sum(finding.level == "note" for finding in findings)
+    return Text("Nothing is wrong." + (f" {notes} notes above." if notes else ""), style="green")

@@ -1,0 +1,103 @@
+"""`orchtrace validate`: everything that is wrong with files of traces."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from orchtrace_otel.cli._console import out_json, tell
+from orchtrace_otel.cli._files import Traces, shown
+from orchtrace_otel.schema import Fault, read_lines
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+_RULES: Final = {
+    "schema": "the published schema refuses it",
+    "artifact": "the published artifact's checker refuses it",
+    "orchtrace": "only orchtrace refuses it",
+}
+
+
+@dataclass(slots=True)
+class _Report:
+    """What was found in one file."""
+
+    file: str
+    traces: int = 0
+    sound: int = 0
+    faults: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+
+
+@click.command("validate", short_help="Say everything that is wrong with files of traces.")
+@click.argument("files", nargs=-1, required=True, type=Traces(), metavar="FILE...")
+@click.option("--json", "as_json", is_flag=True, help="Write the faults as JSON.")
+def command(files: tuple[tuple[Path, ...], ...], *, as_json: bool) -> int:
+    """Check each trace in FILE against the published schema, and beyond it.
+
+    A FILE holds one JSON document or one a line; `-` is standard input, a folder means
+    the traces in it. Each fault is told with its line, its path and who refuses it:
+    schema (the published JSON Schema), artifact (the checker published beside it) or
+    orchtrace (only we do: cycles of causes, effects before causes, events after the stop).
+    """
+    reports: list[_Report] = []
+    for path in (path for group in files for path in group):
+        report = _Report(shown(path))
+        reports.append(report)
+        for line, fault in _read(path, report):
+            report.faults.append({"line": line, **asdict(fault)})
+            if not as_json:
+                where = report.file if line is None else f"{report.file}:{line}"
+                tell(f"{where}: {fault} [{fault.rule}]")
+    if as_json:
+        out_json(_document(reports))
+    else:
+        tell(_summary(reports))
+    return int(any(report.faults for report in reports))
+
+
+def _read(path: Path, report: _Report) -> Iterator[tuple[int | None, Fault]]:
+    try:
+        for line in read_lines(path):
+            report.traces += 1
+            report.sound += not line.faults
+            for fault in line.faults:
+                yield line.number, fault
+    except OSError as error:
+        yield None, Fault("$", "must be a file that can be read", str(error.strerror), "schema")
+        return
+    if report.traces == 0:
+        yield None, Fault("$", "must hold a trace", "an empty file", "schema")
+
+
+def _document(reports: list[_Report]) -> dict[str, Any]:
+    return {
+        "ok": not any(report.faults for report in reports),
+        "traces": sum(report.traces for report in reports),
+        "sound": sum(report.sound for report in reports),
+        "faults": _by_rule(reports),
+        "files": [asdict(report) for report in reports],
+    }
+
+
+def _by_rule(reports: list[_Report]) -> dict[str, int]:
+    counted = Counter(str(fault["rule"]) for report in reports for fault in report.faults)
+    return {rule: counted[rule] for rule in _RULES}
+
+
+def _summary(reports: list[_Report]) -> str:
+    traces = sum(report.traces for report in reports)
+    sound = sum(report.sound for report in reports)
+    lines = [f"{_count(traces, 'trace')} in {_count(len(reports), 'file')}: {sound} sound"]
+    for rule, number in _by_rule(reports).items():
+        if number:
+            lines.append(f"  {_count(number, 'fault')} [{rule}]: {_RULES[rule]}")
+    return "\n".join(lines)
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"

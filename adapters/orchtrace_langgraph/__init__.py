@@ -1,0 +1,10 @@
+"""LangGraph for orchtrace: graphs, nodes, joins, routers, tools and LLM calls.
+
+Importing this package imports no LangGraph; `LangGraphAdapter.instrument` does.
+"""
+
+from __future__ import annotations
+
+from orchtrace_langgraph.adapter import LangGraphAdapter
+
+__all__ = ["LangGraphAdapter"]

@@ -1,0 +1,128 @@
+"""Who wrote what: from the writes of a step to the causes of the tasks of the next.
+
+The loop tells what ran and what it wrote; this is the bookkeeping, one object a run
+of a graph. The rules follow the channels: an edge's channel holds the writers of the
+step before, a barrier's and a deferred node's gather writers until they are consumed,
+and Sends come in the order of their senders' paths.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+
+from orchtrace_langgraph._graphs import BRANCH
+from orchtrace_otel.flow import Mark
+
+if TYPE_CHECKING:
+    from orchtrace_langgraph._tasks import Task
+
+PUSH: Final = "__pregel_push"
+SENDS: Final = "__pregel_tasks"
+END: Final = "__end__"
+_MOST_GATHERED: Final = 10_000
+
+
+class Writer(NamedTuple):
+    """A task that wrote a channel, and the decision by which it did, if it was one."""
+
+    task: Task
+    decision: Mark | None
+
+
+class Write(NamedTuple):
+    """One write that can trigger tasks; `chosen` is the node, where an edge led to one."""
+
+    channel: str
+    value: Any
+    chosen: str | None
+
+
+def triggering(task: Any, triggers: Mapping[str, Any]) -> list[Write]:
+    """Return those of a task's writes that can trigger tasks, in their order."""
+    found: list[Write] = []
+    for channel, value in task.writes:
+        if channel == SENDS:
+            sends = cast("list[Any]", value) if isinstance(value, list) else [value]
+            found += [Write(channel, send, getattr(send, "node", None)) for send in sends]
+        elif channel in triggers:
+            chosen = channel[len(BRANCH) :] if channel.startswith(BRANCH) else None
+            found.append(Write(channel, value, chosen))
+    return found
+
+
+class Writers:
+    """The writers of every channel that can trigger a task, as far as they still count."""
+
+    __slots__ = ("_first_only", "_gathered", "_sends", "_written")
+
+    def __init__(self, first_only: Mapping[str, bool]) -> None:
+        self._first_only = first_only
+        self._gathered: dict[str, dict[Any, Writer]] = {}
+        self._written: dict[str, list[Writer]] = {}
+        self._sends: list[Writer] = []
+
+    def begin_step(self, tasks: Any, channels: Mapping[str, Any]) -> None:
+        """Forget what the tasks that ran have consumed, before their writes are added."""
+        self._written = {}
+        self._sends = []
+        if not self._gathered:
+            return
+        for task in tasks:
+            for channel in task.triggers:
+                if channel in self._gathered and channels[channel].is_available():
+                    del self._gathered[channel]
+
+    def add(self, write: Write, writer: Writer) -> None:
+        """Add one write of the step; Sends in the order of their senders' paths."""
+        channel = write.channel
+        if channel == SENDS:
+            self._sends.append(writer)
+            return
+        first_only = self._first_only.get(channel)
+        if first_only is None:
+            self._written.setdefault(channel, []).append(writer)
+            return
+        gathered = self._gathered.setdefault(channel, {})
+        key = write.value if first_only else len(gathered)
+        if len(gathered) < _MOST_GATHERED:
+            gathered.setdefault(key, writer)
+
+    def of(self, task: Any, loop: Any) -> list[Writer]:
+        """Return the writers that triggered a task; empty for the run's input."""
+        path = task.path
+        if path[0] == PUSH:
+            index = path[1]
+            known = isinstance(index, int) and index < len(self._sends)
+            return [self._sends[index]] if known else []
+        found: list[Writer] = []
+        for channel in _fired(task, loop):
+            if channel in self._gathered:
+                found += self._gathered[channel].values()
+            else:
+                found += self._written.get(channel, ())
+        return found
+
+    def waiting(self) -> list[Writer]:
+        """Return the writers that a barrier or a deferred node still waits with."""
+        return [writer for gathered in self._gathered.values() for writer in gathered.values()]
+
+
+def _fired(task: Any, loop: Any) -> Any:
+    """Return which of a task's triggers fired: the test that the scheduler made.
+
+    Until the step's writes are applied `versions_seen` is as the scheduler saw it.
+    """
+    triggers = task.triggers
+    if len(triggers) == 1:
+        return triggers
+    channels = loop.channels
+    versions = loop.checkpoint["channel_versions"]
+    seen: Any = loop.checkpoint["versions_seen"].get(task.name) or {}
+    return [
+        channel
+        for channel in triggers
+        if channel in versions
+        and channels[channel].is_available()
+        and (channel not in seen or versions[channel] > seen[channel])
+    ]

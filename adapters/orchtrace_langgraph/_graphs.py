@@ -1,0 +1,81 @@
+"""What is known of a compiled graph: its name and role, and which edges are drawn in it."""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any, Final
+
+from orchtrace_otel.decorators import MARK, Plan
+
+UNNAMED: Final = "LangGraph"
+"""What LangGraph calls a graph that was given no name."""
+
+BRANCH: Final = "branch:to:"
+"""Prefix of the channel that an edge to a node writes."""
+
+
+class Graph:
+    """One compiled graph.
+
+    Attributes:
+        name: Its name; `UNNAMED` where it has none.
+        role: Its role, from `orchtrace.agent(graph, role=...)`.
+        is_named: Whether the user gave it a name.
+        gathering: Channels that wait for several writers, and whether only the
+            first writer of a name counts; None until a run of it is seen.
+    """
+
+    __slots__ = ("_drawn", "_plans", "gathering", "is_named", "name", "role")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.role: str | None = None
+        self.is_named = name != UNNAMED
+        self.gathering: dict[str, bool] | None = None
+        self._drawn: dict[str, frozenset[str]] = {}
+        self._plans: dict[str, Plan | None] = {}
+
+    def rename(self, name: str | None, role: str | None) -> None:
+        """Take a name and a role given by the user."""
+        if name is not None:
+            self.name = name
+            self.is_named = True
+        if role is not None:
+            self.role = role
+
+    def drawn(self, task: Any) -> frozenset[str]:
+        """Return the channels that the edges drawn from a task's node write."""
+        found = self._drawn.get(task.name)
+        if found is None:
+            entries = (entry for writer in task.writers for entry in getattr(writer, "writes", ()))
+            channels = (getattr(entry, "channel", None) for entry in entries)
+            found = frozenset(c for c in channels if isinstance(c, str))
+            self._drawn[task.name] = found
+        return found
+
+    def plan(self, name: str, node: Any) -> Plan | None:
+        """Return what `@orchtrace.agent` on a node's function says, if it is there."""
+        try:
+            return self._plans[name]
+        except KeyError:
+            bound = getattr(node, "bound", None)
+            found = getattr(getattr(bound, "func", None), MARK, None)
+            if found is None:
+                found = getattr(getattr(bound, "afunc", None), MARK, None)
+            plan = found if isinstance(found, Plan) and found.kind == "agent" else None
+            self._plans[name] = plan
+            return plan
+
+
+_known: weakref.WeakKeyDictionary[Any, Graph] = weakref.WeakKeyDictionary()
+
+
+def graph_of(compiled: Any) -> Graph:
+    """Return what is known of a compiled graph; the same object for the same graph."""
+    found = _known.get(compiled) if compiled is not None else None
+    if found is None:
+        name = getattr(compiled, "name", None)
+        found = Graph(name if isinstance(name, str) and name else UNNAMED)
+        if compiled is not None:
+            _known[compiled] = found
+    return found

@@ -1,0 +1,265 @@
+"""Where the adapter takes part in LangGraph: wrappers of the Pregel loop and its runner.
+
+Each wrapper calls the host's own function, hands its result or its exception on as the
+same object, and does its work in guarded functions before or after.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, TypeAlias, cast
+
+from orchtrace_langgraph import _runs, _tasks
+from orchtrace_langgraph._framework import find
+from orchtrace_langgraph._tasks import Decision, Entered, Task
+from orchtrace_langgraph._tools import arun_tool, run_tool
+from orchtrace_langgraph._turns import astart_model, end_model, fail_model, give_up, start_model
+from orchtrace_otel import spans
+from orchtrace_otel._guard import guarded, warn_once
+from orchtrace_otel.adapter import Patches, Wrapper
+
+Wrapped: TypeAlias = Callable[..., Any]
+Args: TypeAlias = tuple[Any, ...]
+Kwargs: TypeAlias = dict[str, Any]
+
+
+def enter_loop(wrapped: Wrapped, loop: Any, args: Args, kwargs: Kwargs) -> Any:
+    """Wrap `SyncPregelLoop.__enter__`: opens a run of the graph."""
+    run = _runs.begin(loop)
+    _runs.note(loop, run)
+    try:
+        return wrapped(*args, **kwargs)
+    except BaseException as error:
+        _end(loop, error)
+        raise
+
+
+def exit_loop(wrapped: Wrapped, loop: Any, args: Args, kwargs: Kwargs) -> Any:
+    """Wrap `SyncPregelLoop.__exit__`: closes the run, after the loop has settled."""
+    try:
+        result = wrapped(*args, **kwargs)
+    except BaseException as error:
+        _end(loop, error)
+        raise
+    _end(loop, args[1])
+    return result
+
+
+async def aenter_loop(wrapped: Wrapped, loop: Any, args: Args, kwargs: Kwargs) -> Any:
+    """Wrap `AsyncPregelLoop.__aenter__`: opens a run of the graph."""
+    run = _runs.begin(loop)
+    _runs.note(loop, run)
+    try:
+        return await wrapped(*args, **kwargs)
+    except BaseException as error:
+        _end(loop, error)
+        raise
+
+
+async def aexit_loop(wrapped: Wrapped, loop: Any, args: Args, kwargs: Kwargs) -> Any:
+    """Wrap `AsyncPregelLoop.__aexit__`: closes the run, after the loop has settled."""
+    try:
+        result = await wrapped(*args, **kwargs)
+    except BaseException as error:
+        _end(loop, error)
+        raise
+    _end(loop, args[1])
+    return result
+
+
+def _end(loop: Any, error: BaseException | None) -> None:
+    run = _runs.of(loop)
+    if run is not None:
+        _runs.note(loop, None)
+        run.end(loop, error)
+
+
+def tick(wrapped: Wrapped, loop: Any, args: Args, kwargs: Kwargs) -> Any:
+    """Wrap `PregelLoop.tick`: finds the causes of the tasks it prepared."""
+    goes_on = wrapped(*args, **kwargs)
+    if goes_on:
+        run = _runs.of(loop)
+        if run is not None:
+            run.plan(loop)
+    return goes_on
+
+
+def after_tick(wrapped: Wrapped, loop: Any, args: Args, kwargs: Kwargs) -> Any:
+    """Wrap `PregelLoop.after_tick`: notes who wrote what, before the writes are applied."""
+    run = _runs.of(loop)
+    if run is not None:
+        run.follow(loop)
+    return wrapped(*args, **kwargs)
+
+
+def accept_push(wrapped: Wrapped, loop: Any, args: Args, kwargs: Kwargs) -> Any:
+    """Wrap `PregelLoop.accept_push`: takes in a task that a task called."""
+    pushed = wrapped(*args, **kwargs)
+    if pushed is not None:
+        _called(loop, pushed, args, kwargs)
+    return pushed
+
+
+@guarded
+def _called(loop: Any, pushed: Any, args: Args, kwargs: Kwargs) -> None:
+    run = _runs.of(loop)
+    if run is not None:
+        run.called(loop, pushed, args[0] if args else kwargs["task"])
+
+
+def schedule_error_handler(wrapped: Wrapped, loop: Any, args: Args, kwargs: Kwargs) -> Any:
+    """Wrap `SyncPregelLoop.schedule_error_handler`: takes in the handler's task."""
+    scheduled = wrapped(*args, **kwargs)
+    if scheduled is not None:
+        _handles(loop, scheduled, args, kwargs)
+    return scheduled
+
+
+async def aschedule_error_handler(wrapped: Wrapped, loop: Any, args: Args, kwargs: Kwargs) -> Any:
+    """Wrap `AsyncPregelLoop.aschedule_error_handler`: takes in the handler's task."""
+    scheduled = await wrapped(*args, **kwargs)
+    if scheduled is not None:
+        _handles(loop, scheduled, args, kwargs)
+    return scheduled
+
+
+@guarded
+def _handles(loop: Any, scheduled: Any, args: Args, kwargs: Kwargs) -> None:
+    run = _runs.of(loop)
+    if run is not None:
+        run.handles(loop, scheduled, args[0] if args else kwargs["failed_task"])
+
+
+def run_task(wrapped: Wrapped, _: Any, args: Args, kwargs: Kwargs) -> Any:
+    """Wrap `run_with_retry`: opens and closes the activation of a task."""
+    task = _tasks.waiting.pop(id(args[0]), None) if args else None
+    if task is None:
+        return wrapped(*args, **kwargs)
+    entered = _tasks.enter(task)
+    try:
+        result = wrapped(*args, **kwargs)
+    except BaseException as error:
+        _leave(task, entered, error)
+        raise
+    _leave(task, entered, None)
+    return result
+
+
+def arun_task(wrapped: Wrapped, _: Any, args: Args, kwargs: Kwargs) -> Any:
+    """Wrap `arun_with_retry`, as `run_task` wraps its twin."""
+    task = _tasks.waiting.pop(id(args[0]), None) if args else None
+    if task is None:
+        return wrapped(*args, **kwargs)
+    return _arun_task(task, wrapped, args, kwargs)
+
+
+async def _arun_task(task: Task, wrapped: Wrapped, args: Args, kwargs: Kwargs) -> Any:
+    entered = _tasks.enter(task)
+    try:
+        result = await wrapped(*args, **kwargs)
+    except BaseException as error:
+        _leave(task, entered, error)
+        raise
+    _leave(task, entered, None)
+    return result
+
+
+def _leave(task: Task, entered: Entered | None, error: BaseException | None) -> None:
+    if task.turns:
+        for turn in tuple(task.turns):
+            give_up(turn)
+    _tasks.leave(task, entered, error)
+
+
+def finish_branch(wrapped: Wrapped, branch: Any, args: Args, kwargs: Kwargs) -> Any:
+    """Wrap `BranchSpec._finish`: notes what a router chose."""
+    result = wrapped(*args, **kwargs)
+    _chose(branch, args[2] if len(args) > 2 else kwargs["result"])  # noqa: PLR2004
+    return result
+
+
+@guarded
+def _chose(branch: Any, result: Any) -> None:
+    task = _tasks.CURRENT.get()
+    if task is None:
+        return
+    ends = branch.ends
+    many = isinstance(result, (list, tuple))
+    packets = cast("list[Any]", result) if many else [result]
+    names: list[str] = []
+    sends: set[int] = set()
+    for packet in packets:
+        node = getattr(packet, "node", None)
+        if isinstance(node, str) and not isinstance(packet, str):
+            sends.add(id(packet))
+            names.append(node)
+        else:
+            names.append(str(ends[packet] if ends else packet))
+    if task.decisions is None:
+        task.decisions = {}
+    task.decisions[id(branch)] = Decision(
+        getattr(branch.path, "name", None),
+        tuple(dict.fromkeys(names)),
+        frozenset(sends),
+        tuple(dict.fromkeys(ends.values())) if ends else None,
+    )
+
+
+_LOOPS: Final = "langgraph.pregel._loop"
+_CALLBACKS: Final = "langchain_core.callbacks.manager"
+
+# Owner, attribute, wrapper, and whether older versions are known to lack it.
+HOOKS: Final[tuple[tuple[str, str, Wrapper, bool], ...]] = (
+    (f"{_LOOPS}:SyncPregelLoop", "__enter__", enter_loop, False),
+    (f"{_LOOPS}:SyncPregelLoop", "__exit__", exit_loop, False),
+    (f"{_LOOPS}:AsyncPregelLoop", "__aenter__", aenter_loop, False),
+    (f"{_LOOPS}:AsyncPregelLoop", "__aexit__", aexit_loop, False),
+    (f"{_LOOPS}:PregelLoop", "tick", tick, False),
+    (f"{_LOOPS}:PregelLoop", "after_tick", after_tick, False),
+    (f"{_LOOPS}:PregelLoop", "accept_push", accept_push, False),
+    (f"{_LOOPS}:SyncPregelLoop", "schedule_error_handler", schedule_error_handler, True),
+    (f"{_LOOPS}:AsyncPregelLoop", "aschedule_error_handler", aschedule_error_handler, True),
+    ("langgraph.pregel._runner", "run_with_retry", run_task, False),
+    ("langgraph.pregel._runner", "arun_with_retry", arun_task, False),
+    ("langgraph.graph._branch:BranchSpec", "_finish", finish_branch, False),
+    ("langchain_core.tools:BaseTool", "run", run_tool, False),
+    ("langchain_core.tools:BaseTool", "arun", arun_tool, False),
+    (f"{_CALLBACKS}:CallbackManager", "on_chat_model_start", start_model, False),
+    (f"{_CALLBACKS}:CallbackManager", "on_llm_start", start_model, False),
+    (f"{_CALLBACKS}:CallbackManagerForLLMRun", "on_llm_end", end_model, False),
+    (f"{_CALLBACKS}:CallbackManagerForLLMRun", "on_llm_error", fail_model, False),
+    (f"{_CALLBACKS}:AsyncCallbackManager", "on_chat_model_start", astart_model, False),
+    (f"{_CALLBACKS}:AsyncCallbackManager", "on_llm_start", astart_model, False),
+    (f"{_CALLBACKS}:AsyncCallbackManagerForLLMRun", "on_llm_end", end_model, False),
+    (f"{_CALLBACKS}:AsyncCallbackManagerForLLMRun", "on_llm_error", fail_model, False),
+)
+
+_OUTCOMES: Final = {
+    "GraphInterrupt": ("paused", "paused"),
+    "GraphBubbleUp": ("ok", "handoff"),
+    "GraphRecursionError": ("error", "max_steps"),
+}
+
+
+def install(patches: Patches) -> None:
+    """Put every wrapper in; one that finds nothing to wrap is left out, with one warning."""
+    errors = find("langgraph.errors")
+    spans.outcomes.update({getattr(errors, name): end for name, end in _OUTCOMES.items()})
+    for owner, name, wrapper, may_lack in HOOKS:
+        try:
+            patches.wrap(find(owner), name, wrapper)
+        except (ImportError, AttributeError):
+            if not may_lack:
+                warn_once(
+                    f"{owner}.{name}",
+                    "this version of LangGraph has no %s.%s; what only it tells is not traced",
+                    owner,
+                    name,
+                )
+
+
+def forget() -> None:
+    """Take back what `install` told the core."""
+    errors = find("langgraph.errors")
+    for name in _OUTCOMES:
+        spans.outcomes.pop(getattr(errors, name), None)

@@ -1,0 +1,381 @@
+"""A run of a graph: from the loop's entry to its exit, step by step."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from typing import Any, Final
+
+from opentelemetry import context as otel_context
+
+from orchtrace_langgraph import _graphs, _tasks
+from orchtrace_langgraph._causes import SENDS, Write, Writer, Writers, triggering
+from orchtrace_langgraph._framework import find
+from orchtrace_langgraph._graphs import Graph
+from orchtrace_langgraph._tasks import Decision, Task
+from orchtrace_otel import attributes as a
+from orchtrace_otel import spans
+from orchtrace_otel._guard import guarded
+from orchtrace_otel.flow import Edge, Flow, Mark
+from orchtrace_otel.spans import Activation, Run, Value
+
+_HIDDEN: Final = "langsmith:hidden"
+_MOST_LEAVES: Final = 1_000
+_KEY: Final = "_orchtrace_run"
+
+_REASONS: Final = {
+    "done": ("ok", "information_complete"),
+    "out_of_steps": ("error", "max_steps"),
+    "draining": ("paused", "external"),
+}
+
+
+class GraphRun:
+    """One run of a graph: a run of its own, or part of the run it was called in.
+
+    Attributes:
+        graph: What is known of the graph.
+        activation: The orchestrator's: the root, one below the caller, or that of
+            the node which the graph is.
+        tasks: The tasks of the step, by LangGraph's id.
+    """
+
+    __slots__ = (
+        "_ends",
+        "_flow",
+        "_instances",
+        "_is_own",
+        "_leaves",
+        "_run",
+        "_waiting",
+        "_writers",
+        "activation",
+        "graph",
+        "tasks",
+    )
+
+    def __init__(
+        self,
+        graph: Graph,
+        activation: Activation,
+        *,
+        run: Run | None = None,
+        flow: Flow | None = None,
+        is_own: bool = True,
+    ) -> None:
+        self.graph = graph
+        self.activation = activation
+        self.tasks: dict[str, Task] = {}
+        self._run = run
+        self._flow = flow
+        self._is_own = is_own
+        self._instances: dict[str, str] = {}
+        self._leaves: deque[Edge] = deque(maxlen=_MOST_LEAVES)
+        self._ends: list[Edge] | None = None
+        self._waiting: list[int] = []
+        self._writers: Writers | None = None
+
+    @guarded
+    def plan(self, loop: Any) -> None:
+        """Find the causes of the tasks that are about to run."""
+        writers = self._writers
+        if writers is None:
+            writers = self._writers = Writers(self._gathering(loop))
+        self.tasks = {}
+        self._ends = None
+        self._forget()
+        for host in loop.tasks.values():
+            task = self._add(loop, host)
+            if task.is_hidden:
+                continue
+            found = writers.of(host, loop)
+            is_send = host.path[0] != "__pregel_pull"
+            task.edges = self._opening(found, is_send=is_send)
+            if is_send:
+                task.instance = self.activation.run.instance(self._agent(task))
+            else:
+                self._use_again(task)
+
+    def called(self, loop: Any, host: Any, caller_host: Any) -> None:
+        """Take in a task that another task called, in the functional API."""
+        task = self._add(loop, host)
+        caller = self.tasks.get(caller_host.id)
+        if caller is None or caller.activation is None:
+            task.edges = [("causal", self.activation.opened)]
+            return
+        task.caller = caller
+        instance, is_new = caller.activation.busy(task.name)
+        task.instance = instance
+        task.opens = "spawn" if is_new else "delegate"
+        task.edges = caller.activation.flow.take("spawn" if is_new else "causal")
+
+    def handles(self, loop: Any, host: Any, failed_host: Any) -> None:
+        """Take in the task of an error handler: it follows from what failed."""
+        task = self._add(loop, host)
+        failed = self.tasks.get(failed_host.id)
+        marks = failed.marks() if failed is not None else [self.activation.opened]
+        task.edges = [("causal", mark) for mark in marks]
+        self._use_again(task)
+
+    def _add(self, loop: Any, host: Any) -> Task:
+        node = loop.nodes.get(host.name)
+        tags: Any = getattr(node, "tags", None) or ()
+        task = Task(self, host, node, is_hidden=_HIDDEN in tags)
+        task.plan = self.graph.plan(host.name, node)
+        self.tasks[host.id] = task
+        _tasks.waiting[id(host)] = task
+        self._waiting.append(id(host))
+        return task
+
+    @staticmethod
+    def _agent(task: Task) -> str:
+        return task.name if task.plan is None else task.plan.name
+
+    def _use_again(self, task: Task) -> None:
+        """A node that is entered again is the same instance's next activation."""
+        task.instance = self._instances.get(task.name)
+        if task.instance is None:
+            task.instance = self.activation.run.instance(self._agent(task))
+            self._instances[task.name] = task.instance
+        else:
+            task.opens = "delegate"
+
+    def _opening(self, writers: list[Writer], *, is_send: bool) -> list[Edge]:
+        if not writers:
+            return [("causal", self.activation.opened)]
+        if len(writers) == 1 and is_send:
+            writer = writers[0]
+            marks = writer.task.marks() if writer.decision is None else [writer.decision]
+            return [("spawn", mark) for mark in marks]
+        branches = {id(w.task): w.task for w in writers if not w.task.is_hidden}
+        causes = _marks(writers)
+        if len(branches) < 2:  # noqa: PLR2004 - it takes two to join
+            return [("causal", mark) for mark in causes]
+        merged = {mark.event_id: mark for task in branches.values() for mark in task.marks()}
+        edges: list[Edge] = [("aggregate", mark) for mark in merged.values()]
+        edges += [("causal", mark) for mark in causes if mark.event_id not in merged]
+        return [("causal", spans.instant(self.activation, "aggregate", edges=edges))]
+
+    @guarded
+    def follow(self, loop: Any) -> None:
+        """Note who wrote what, before the loop applies the writes of the step."""
+        writers = self._writers
+        if writers is None:
+            return
+        hosts = list(loop.tasks.values())
+        if len(hosts) > 1:
+            # The order in which the loop applies their writes: it says which Send is
+            # whose, and who came first at a barrier.
+            hosts.sort(key=lambda host: path_key(host.path[:3]))
+        writers.begin_step(hosts, loop.channels)
+        self._ends = []
+        for host in hosts:
+            task = self.tasks.get(host.id)
+            if task is not None and task.caller is None:
+                self._wrote(task, host, triggering(host, loop.trigger_to_nodes), writers)
+
+    def _wrote(self, task: Task, host: Any, writes: list[Write], writers: Writers) -> None:
+        """Note what one task wrote, and what its routers chose."""
+        by_node: dict[str, Mark] = {}
+        by_send: dict[int, Mark] = {}
+        ended: list[Edge] = []
+        for decision in task.decisions.values() if task.decisions else ():
+            decided = self._decide(task, decision)
+            by_node.update(dict.fromkeys(decision.chosen, decided))
+            by_send.update(dict.fromkeys(decision.sends, decided))
+            ended.append(("causal", decided))
+        if not writes:
+            self._leaves.extend(ended or _edges(Writer(task, None)))
+            return
+        drawn = self.graph.drawn(host)
+        gone: list[Write] = []
+        found: list[tuple[Write, Mark | None, bool]] = []
+        for write in writes:
+            is_send = write.channel == SENDS
+            mark = by_send.get(id(write.value)) if is_send else by_node.get(write.chosen or "")
+            is_gone = mark is None and write.chosen is not None and write.channel not in drawn
+            if is_gone:
+                gone.append(write)
+            found.append((write, mark, is_gone))
+        command = self._command(task, gone) if gone else None
+        for write, mark, is_gone in found:
+            writer = Writer(task, command if is_gone else mark)
+            writers.add(write, writer)
+            if self._ends is not None:
+                self._ends += _edges(writer)
+
+    def _command(self, task: Task, gone: list[Write]) -> Mark:
+        """Record where a task went by `Command(goto=...)` or by a Send it returned."""
+        chosen = tuple(dict.fromkeys(write.chosen for write in gone if write.chosen))
+        return self._decide(task, Decision("goto", chosen, frozenset(), None))
+
+    def _decide(self, task: Task, decision: Decision) -> Mark:
+        edges: list[Edge] = [("causal", mark) for mark in task.marks()]
+        if task.author is not None:
+            edges += [("causal", mark) for mark in task.author.marks()]
+        facts: dict[str, Value] = {a.CHOSEN: decision.chosen}
+        if decision.name is not None:
+            facts[a.DECISION_NAME] = decision.name
+        if decision.candidates is not None:
+            facts[a.CANDIDATES] = decision.candidates
+        return spans.instant(self.activation, "decide", edges=edges, attributes=facts)
+
+    @guarded
+    def end(self, loop: Any, error: BaseException | None) -> None:
+        """Close what the run opened; every way out of the loop comes through here."""
+        status, reason, detail, error = _outcome(loop, error)
+        edges = self._final()
+        if self._run is not None:
+            self._run.close(
+                stop_reason=reason, stop_detail=detail, status=status, error=error, edges=edges
+            )
+        elif self._is_own:
+            self.activation.close(status=status, error=error, edges=edges)
+            if self._flow is not None:
+                self._flow.returned(self.activation.closed)
+        else:
+            for kind, mark in edges:
+                self.activation.flow.returned(mark, kind)
+        self.tasks = {}
+        self._writers = None
+        self._forget()
+
+    def _final(self) -> list[Edge]:
+        """Return the causes of the end: every task that led to no other."""
+        found = {mark.event_id: (kind, mark) for kind, mark in self._leaves}
+        ends = self._ends
+        if ends is None:
+            # The step was never finished: what came last is what ran in it, or led to it.
+            called = (task for task in self.tasks.values() if task.caller is None)
+            ends = [edge for task in called for edge in _edges(Writer(task, None))]
+        waiting = self._writers.waiting() if self._writers is not None else []
+        for kind, mark in (*ends, *(edge for writer in waiting for edge in _edges(writer))):
+            found.setdefault(mark.event_id, (kind, mark))
+        return list(found.values())
+
+    def _gathering(self, loop: Any) -> dict[str, bool]:
+        if self.graph.gathering is None:
+            self.graph.gathering = gathering(loop.channels)
+        return self.graph.gathering
+
+    def _forget(self) -> None:
+        for key in self._waiting:
+            _tasks.waiting.pop(key, None)
+        self._waiting = []
+
+
+def _edges(writer: Writer) -> list[Edge]:
+    """Return the edges from a writer to the end of the run, where nothing else followed."""
+    if writer.decision is not None:
+        return [("causal", writer.decision)]
+    kind = "causal" if writer.task.activation is None else "return"
+    return [(kind, mark) for mark in writer.task.marks()]
+
+
+def _marks(writers: Iterable[Writer]) -> list[Mark]:
+    found: dict[str, Mark] = {}
+    for task, decision in writers:
+        for mark in task.marks() if decision is None else (decision,):
+            found[mark.event_id] = mark
+    return list(found.values())
+
+
+def _outcome(
+    loop: Any, error: BaseException | None
+) -> tuple[str, str, str | None, BaseException | None]:
+    """Return status, stop reason, stop detail, and the error where it is one."""
+    state = getattr(loop, "status", "")
+    if error is None:
+        status, reason = _REASONS.get(state, ("ok", "information_complete"))
+        if reason == "max_steps":
+            # The loop ends quietly; what its caller then gets is this error.
+            error = recursion_error()
+        return status, reason, None if state == "done" else state, error
+    status, reason = spans.outcome(error)
+    detail = state if state.startswith("interrupt_") else spans.error_type(error)
+    return status, reason, detail, error if status == "error" else None
+
+
+@guarded
+def begin(loop: Any) -> GraphRun | None:
+    """Open a run of the loop's graph where it was called."""
+    graph = _graphs.graph_of(getattr(loop._migrate_checkpoint, "__self__", None))  # noqa: SLF001
+    name = graph.name
+    if not (graph.is_named and graph.role):
+        given = loop.config.get("run_name")
+        name = given if isinstance(given, str) and given else name
+    context = otel_context.get_current()
+    caller = _caller(loop)
+    if caller is None:
+        run = spans.start_run(name, system="langgraph")
+        return None if run is None else GraphRun(graph, run.root, run=run)
+    if spans.is_suppressed(context):
+        return None
+    outer = _tasks.CURRENT.get()
+    if outer is not None and outer.activation is caller and _is_node(outer, loop, graph, name):
+        return GraphRun(graph, caller, is_own=False)
+    flow = caller.flow.here()
+    activation = spans.open_activation(
+        caller,
+        name,
+        role=graph.role,
+        edges=flow.take("spawn"),
+        # In a thread that carries no context its parent is the caller's span.
+        context=None if spans.current() is None else context,
+    )
+    return GraphRun(graph, activation, flow=flow)
+
+
+def _caller(loop: Any) -> Activation | None:
+    """Return the activation in which a graph is called, if its run is open."""
+    caller = spans.current()
+    if caller is None:
+        task = _tasks.running.get(loop.config.get("configurable", {}).get("__pregel_task_id", ""))
+        caller = task.activation if task is not None else None
+    if caller is not None and (caller.run.is_remote or not caller.run.is_closed):
+        return caller
+    return spans.join_run()
+
+
+def _is_node(task: Task, loop: Any, graph: Graph, name: str) -> bool:
+    """Whether a graph is itself the node that runs: then the node's activation is its own."""
+    bound = getattr(task.node, "bound", None)
+    return getattr(bound, "nodes", None) is loop.nodes and (not graph.is_named or name == task.name)
+
+
+def path_key(path: Any) -> str:
+    """Return the key by which LangGraph orders the writes of a step: tasks by path."""
+    if isinstance(path, str):
+        return path
+    if isinstance(path, int):
+        return f"{path:010d}"
+    return "~" + ", ".join(path_key(part) for part in path)
+
+
+def gathering(channels: Any) -> dict[str, bool]:
+    """Return the channels that gather writers, and whether only first ones count."""
+    barrier = "langgraph.channels.named_barrier_value:NamedBarrierValue"
+    barriers = (find(barrier), find(f"{barrier}AfterFinish"))
+    deferred = find("langgraph.channels.last_value:LastValueAfterFinish")
+    return {
+        name: isinstance(channel, barriers)
+        for name, channel in channels.items()
+        if isinstance(channel, (*barriers, deferred))
+    }
+
+
+def recursion_error() -> BaseException:
+    """Return the error that LangGraph raises when a run is out of steps."""
+    error: BaseException = find("langgraph.errors:GraphRecursionError")()
+    return error
+
+
+def of(loop: Any) -> GraphRun | None:
+    """Return the run that is noted on a loop."""
+    found = loop.__dict__.get(_KEY)
+    return found if isinstance(found, GraphRun) else None
+
+
+def note(loop: Any, run: GraphRun | None) -> None:
+    """Note a run on its loop; None once it has ended."""
+    loop.__dict__[_KEY] = run

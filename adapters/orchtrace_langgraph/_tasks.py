@@ -1,0 +1,152 @@
+"""A task of a graph: the activation of the agent that its node is."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from contextvars import ContextVar, Token
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from uuid import UUID
+
+from opentelemetry import context as otel_context
+from opentelemetry.context import Context
+
+from orchtrace_otel import spans
+from orchtrace_otel._guard import guarded
+from orchtrace_otel.flow import Edge, Mark
+from orchtrace_otel.spans import Activation
+
+if TYPE_CHECKING:
+    from orchtrace_langgraph._runs import GraphRun
+    from orchtrace_otel.decorators import Plan
+
+
+class Decision(NamedTuple):
+    """What a router chose: nodes, or packets for nodes, out of candidates."""
+
+    name: str | None
+    chosen: tuple[str, ...]
+    sends: frozenset[int]
+    candidates: tuple[str, ...] | None
+
+
+class Task:
+    """One task of a step.
+
+    Attributes:
+        run: The run of the graph that it belongs to.
+        name: Name of its node.
+        node: Its node, with what is bound to it.
+        is_hidden: Whether it only hands on the input.
+        edges: Causes of its opening.
+        opens: How it opens: `spawn` or `delegate`.
+        instance: Which life of the agent it is.
+        plan: What `@orchtrace.agent` on its function says.
+        activation: Its activation, once it runs.
+        caller: The task that called it, in the functional API.
+        author: The task inside that handed over with `Command(graph=PARENT)`.
+        decisions: What its routers chose, by router.
+        turns: LLM calls that are still open, by LangChain's id.
+    """
+
+    __slots__ = (
+        "activation",
+        "author",
+        "caller",
+        "decisions",
+        "edges",
+        "id",
+        "instance",
+        "is_hidden",
+        "name",
+        "node",
+        "opens",
+        "plan",
+        "run",
+        "turns",
+    )
+
+    def __init__(self, run: GraphRun, host: Any, node: Any, *, is_hidden: bool = False) -> None:
+        self.run = run
+        self.id: str = host.id
+        self.name: str = host.name
+        self.node = node
+        self.is_hidden = is_hidden
+        self.edges: list[Edge] = []
+        self.opens = "spawn"
+        self.instance: str | None = None
+        self.plan: Plan | None = None
+        self.activation: Activation | None = None
+        self.caller: Task | None = None
+        self.author: Task | None = None
+        self.decisions: dict[Hashable, Decision] | None = None
+        self.turns: set[UUID] | None = None
+
+    def marks(self) -> list[Mark]:
+        """Return where edges from it start; through it, where it never ran (a cache hit)."""
+        if self.activation is not None:
+            return [self.activation.closed]
+        if self.is_hidden:
+            return [self.run.activation.opened]
+        return [mark for _, mark in self.edges]
+
+
+Entered = tuple[Token["Task | None"], Token[Context]]
+
+CURRENT: Final[ContextVar[Task | None]] = ContextVar("orchtrace_langgraph_task", default=None)
+"""The task whose code runs here."""
+
+waiting: Final[dict[int, Task]] = {}
+"""Tasks that are about to run, by identity of the host's own task object."""
+
+running: Final[dict[str, Task]] = {}
+"""Tasks that run, by LangGraph's id: a graph invoked with a task's configuration in a
+thread that carries no context still finds its parent, and no mark of ours is left in
+the configuration, which users see in streams."""
+
+
+@guarded
+def enter(task: Task) -> Entered:
+    """Open a task's activation and make it current; `leave` follows in the same context."""
+    if task.is_hidden:
+        token = otel_context.attach(task.run.activation.context)
+        return CURRENT.set(task), token
+    caller = task.caller.activation if task.caller is not None else None
+    plan = task.plan
+    activation = spans.open_activation(
+        caller or task.run.activation,
+        task.name if plan is None else plan.name,
+        opens=task.opens,
+        instance=task.instance,
+        role=None if plan is None else plan.role,
+        edges=task.edges,
+    )
+    # The decorated function that the node runs finds itself named here and opens nothing.
+    activation.owner = plan
+    task.activation = activation
+    running[task.id] = task
+    token = activation.attach()
+    return CURRENT.set(task), token
+
+
+@guarded
+def leave(task: Task, entered: Entered | None, error: BaseException | None) -> None:
+    """Close a task's activation and make current what was before."""
+    if entered is None:
+        return
+    outer = entered[0].old_value
+    # A coroutine that is thrown away is closed wherever that happens; there is
+    # nothing to restore there.
+    if not isinstance(error, GeneratorExit):
+        CURRENT.reset(entered[0])
+        otel_context.detach(entered[1])
+    activation = task.activation
+    if activation is None:
+        return
+    running.pop(task.id, None)
+    status, reason = spans.outcome(error)
+    if reason == "handoff" and isinstance(outer, Task):
+        outer.author = task.author or task
+    activation.close(status=status, error=error if status == "error" else None)
+    if task.caller is not None and task.caller.activation is not None:
+        task.caller.activation.flow.returned(activation.closed)
+        task.caller.activation.release(activation.agent, activation.instance)

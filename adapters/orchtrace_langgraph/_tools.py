@@ -1,0 +1,100 @@
+"""Tool calls: the span of a call is current in the tool's own code."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextvars import Token
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from opentelemetry import context as otel_context
+
+from orchtrace_langgraph._turns import asker
+from orchtrace_otel import attributes as a
+from orchtrace_otel import spans
+from orchtrace_otel._guard import guarded
+from orchtrace_otel.flow import Flow
+from orchtrace_otel.spans import Interval
+
+if TYPE_CHECKING:
+    from opentelemetry.context import Context
+
+
+class _Call(NamedTuple):
+    """A tool call that is open."""
+
+    interval: Interval
+    flow: Flow
+    token: Token[Context]
+
+
+@guarded
+def _enter(tool: Any, kwargs: dict[str, Any]) -> _Call | None:
+    parent = spans.current()
+    context = otel_context.get_current()
+    if parent is None or parent.run.is_closed or spans.is_suppressed(context):
+        return None
+    call_id = kwargs.get("tool_call_id")
+    turn = asker(call_id, parent.run.id)
+    flow = parent.flow.here()
+    interval = spans.open_tool(
+        parent,
+        tool.name,
+        call_id=call_id,
+        edges=flow.take(),
+        attributes=None if turn is None else {a.TURNS: (turn,)},
+        context=context,
+    )
+    return _Call(interval, flow, otel_context.attach(interval.context))
+
+
+@guarded
+def _leave(call: _Call, result: Any, error: BaseException | None) -> None:
+    # A coroutine that is thrown away is closed in some other context.
+    if not isinstance(error, GeneratorExit):
+        otel_context.detach(call.token)
+    status, _ = spans.outcome(error)
+    # A tool may catch its error and answer with it.
+    if getattr(result, "status", None) == "error":
+        status = "error"
+    call.interval.close(status=status, error=error if status == "error" else None)
+    call.flow.returned(call.interval.closed, "tool_dependency")
+
+
+def run_tool(
+    wrapped: Callable[..., Any], tool: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Any:
+    """Wrap `BaseTool.run`: opens and closes the span of a tool call."""
+    call = _enter(tool, kwargs)
+    if call is None:
+        return wrapped(*args, **kwargs)
+    try:
+        result = wrapped(*args, **kwargs)
+    except BaseException as error:
+        _leave(call, None, error)
+        raise
+    _leave(call, result, None)
+    return result
+
+
+def arun_tool(
+    wrapped: Callable[..., Any], tool: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Any:
+    """Wrap `BaseTool.arun`, as `run_tool` wraps its twin."""
+    if spans.current() is None:
+        return wrapped(*args, **kwargs)
+    return _arun_tool(wrapped, tool, args, kwargs)
+
+
+async def _arun_tool(
+    wrapped: Callable[..., Any], tool: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Any:
+    call = _enter(tool, kwargs)
+    if call is None:
+        return await wrapped(*args, **kwargs)
+    try:
+        result = await wrapped(*args, **kwargs)
+    except BaseException as error:
+        _leave(call, None, error)
+        raise
+    _leave(call, result, None)
+    return result

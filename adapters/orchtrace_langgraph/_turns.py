@@ -1,0 +1,183 @@
+"""LLM calls as turns.
+
+Every way of calling a model in LangChain (plain, batched, streamed) asks the callback
+managers to tell that it starts and how it ended, whether or not there is a handler to
+be told. The wrappers sit there: a handler of our own would be seen by users in their
+configuration, and would make the managers do work that they save without one.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Any, Final, cast
+from uuid import UUID
+
+from opentelemetry import context as otel_context
+
+from orchtrace_langgraph._tasks import CURRENT, Task
+from orchtrace_otel import attributes as a
+from orchtrace_otel import spans
+from orchtrace_otel._guard import guarded
+from orchtrace_otel.spans import Interval, Value
+
+_MOST_CALLS: Final = 4_096
+"""Tool calls that a turn asked for and that no tool has answered yet."""
+
+_MOST_OPEN: Final = 10_000
+"""LLM calls that may be open at once; the oldest is given up, it was most likely dropped."""
+
+_asked: Final[OrderedDict[tuple[str, str], str]] = OrderedDict()
+"""Run and id of a tool call to the turn that asked for it."""
+
+_open: Final[dict[UUID, _Turn]] = {}
+"""LLM calls that are open, by LangChain's id."""
+
+
+def asker(call_id: str | None, run_id: str) -> str | None:
+    """Return the span id of the turn that asked for a tool call in this run, if one is known."""
+    return _asked.get((run_id, call_id)) if call_id else None
+
+
+class _Turn:
+    """An LLM call that is open, and the task that makes it."""
+
+    __slots__ = ("interval", "task")
+
+    def __init__(self, interval: Interval, task: Task | None) -> None:
+        self.interval = interval
+        self.task = task
+
+
+def start_model(
+    wrapped: Callable[..., Any], _: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Any:
+    """Wrap `CallbackManager.on_chat_model_start` and `on_llm_start`: opens turns."""
+    managers = wrapped(*args, **kwargs)
+    if spans.current() is not None:
+        for manager in managers:
+            _begin(manager, kwargs)
+    return managers
+
+
+async def astart_model(
+    wrapped: Callable[..., Any], _: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Any:
+    """Wrap the same of `AsyncCallbackManager`."""
+    managers = await wrapped(*args, **kwargs)
+    if spans.current() is not None:
+        for manager in managers:
+            _begin(manager, kwargs)
+    return managers
+
+
+def end_model(
+    wrapped: Callable[..., Any], manager: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Any:
+    """Wrap `on_llm_end` of a model's run, sync and async: closes its turn."""
+    if manager.run_id in _open:
+        _end(manager.run_id, args[0] if args else kwargs.get("response"), None)
+    return wrapped(*args, **kwargs)
+
+
+def fail_model(
+    wrapped: Callable[..., Any], manager: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Any:
+    """Wrap `on_llm_error`, sync and async: closes a turn that failed or was left."""
+    if manager.run_id in _open:
+        _end(manager.run_id, None, args[0] if args else kwargs.get("error"))
+    return wrapped(*args, **kwargs)
+
+
+@guarded
+def _begin(manager: Any, kwargs: dict[str, Any]) -> None:
+    parent = spans.current()
+    # A model that calls a model reports the same tokens: the outer call counts.
+    if parent is None or parent.run.is_closed or manager.parent_run_id in _open:
+        return
+    known: dict[str, Any] = manager.metadata
+    asked: dict[str, Any] = kwargs.get("invocation_params") or {}
+    model = known.get("ls_model_name") or asked.get("model") or asked.get("model_name")
+    provider = known.get("ls_provider")
+    interval = spans.open_turn(
+        parent,
+        model if isinstance(model, str) else None,
+        provider=provider if isinstance(provider, str) else None,
+        context=otel_context.get_current(),
+    )
+    task = CURRENT.get()
+    if task is not None:
+        if task.turns is None:
+            task.turns = set()
+        task.turns.add(manager.run_id)
+    if len(_open) >= _MOST_OPEN:
+        give_up(next(iter(_open)))
+    _open[manager.run_id] = _Turn(interval, task)
+
+
+@guarded
+def _end(run_id: UUID, response: Any, error: BaseException | None) -> None:
+    turn = _open.pop(run_id)
+    interval = turn.interval
+    if turn.task is not None and turn.task.turns is not None:
+        turn.task.turns.discard(run_id)
+    status, _ = spans.outcome(error)
+    facts = {} if response is None else _facts(response, interval)
+    interval.close(status=status, error=error if status == "error" else None, attributes=facts)
+
+
+def give_up(run_id: UUID) -> None:
+    """Close a turn that nobody will close: its task has ended, or too many are open."""
+    turn = _open.pop(run_id, None)
+    if turn is not None:
+        turn.interval.close(status="cancelled")
+
+
+def _facts(response: Any, interval: Interval) -> dict[str, Value]:
+    """Return what a response says of itself; what it does not say stays unknown."""
+    facts: dict[str, Value] = {}
+    reasons: list[str] = []
+    for generations in response.generations:
+        for generation in generations:
+            reason = _take(generation, facts)
+            if isinstance(reason, str):
+                reasons.append(reason)
+            for call in getattr(getattr(generation, "message", None), "tool_calls", None) or ():
+                _remember(call.get("id"), interval)
+    if reasons:
+        facts[a.FINISH_REASONS] = reasons
+    if a.INPUT_TOKENS not in facts:
+        facts.update(_reported(response.llm_output))
+    return facts
+
+
+def _take(generation: Any, facts: dict[str, Value]) -> Any:
+    """Take the model and the usage of one generation, and return why it ended."""
+    message = getattr(generation, "message", None)
+    said: Any = getattr(message, "response_metadata", None) or {}
+    info: Any = generation.generation_info or {}
+    model = said.get("model_name") or said.get("model")
+    if isinstance(model, str):
+        facts[a.RESPONSE_MODEL] = model
+    usage: Any = getattr(message, "usage_metadata", None)
+    if usage and a.INPUT_TOKENS not in facts:
+        facts[a.INPUT_TOKENS] = int(usage["input_tokens"])
+        facts[a.OUTPUT_TOKENS] = int(usage["output_tokens"])
+    return info.get("finish_reason") or said.get("finish_reason") or said.get("stop_reason")
+
+
+def _reported(output: Any) -> dict[str, Value]:
+    """Return the usage that older models report beside the message."""
+    said = cast("dict[str, Any]", output or {})
+    usage = cast("dict[str, Any]", said.get("token_usage") or {})
+    read, written = usage.get("prompt_tokens"), usage.get("completion_tokens")
+    if isinstance(read, int) and isinstance(written, int):
+        return {a.INPUT_TOKENS: read, a.OUTPUT_TOKENS: written}
+    return {}
+
+
+def _remember(call_id: Any, interval: Interval) -> None:
+    if isinstance(call_id, str):
+        _asked[interval.run.id, call_id] = interval.span_id
+        while len(_asked) > _MOST_CALLS:
+            _asked.popitem(last=False)

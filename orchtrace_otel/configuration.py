@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from importlib.metadata import entry_points
 from typing import Any, Final, TypeAlias
 
 from opentelemetry import trace
@@ -201,9 +200,11 @@ def _sdk(provider: trace.TracerProvider) -> TracerProvider:
 
 def _add_span_exporter(provider: TracerProvider, exporter: SpanExporter) -> None:
     """Export a provider's spans too, unless an exporter of that kind does already."""
-    if type(exporter) in map(type, _span_exporters(provider)):
-        exporter.shutdown()
-        return
+    for known in _span_exporters(provider):
+        # Ours of OTLP are subclasses of the official ones.
+        if isinstance(exporter, type(known)) or isinstance(known, type(exporter)):
+            exporter.shutdown()
+            return
     provider.add_span_processor(BatchSpanProcessor(exporter))
 
 
@@ -238,6 +239,8 @@ def _rewards(
 def _reward(one: RewardSource) -> tuple[str, Any]:
     if not isinstance(one, str):
         return getattr(one, "__name__", type(one).__name__), one
+    from importlib.metadata import entry_points  # noqa: PLC0415 - slow to import, rarely needed
+
     found = {entry.name: entry for entry in entry_points(group=REWARDS)}
     if one not in found:
         known = ", ".join(sorted(found)) or "none"

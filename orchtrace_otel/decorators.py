@@ -35,7 +35,7 @@ from orchtrace_otel import attributes as a
 from orchtrace_otel import content, spans
 from orchtrace_otel._guard import guarded
 from orchtrace_otel.errors import ConfigError
-from orchtrace_otel.flow import Flow
+from orchtrace_otel.flow import Flow, Mark
 from orchtrace_otel.rewards.given import given_rewards
 from orchtrace_otel.spans import Activation, Run, Scope
 
@@ -164,15 +164,17 @@ def close_call(call: Call, result: object, error: BaseException | None = None) -
     scope, flow, plan = call.scope, call.flow, call.plan
     status, reason = spans.outcome(error)
     if flow is not None:
-        scope.close(status=status, error=error if status == "error" else None)
+        scope.end(status, (), error if status == "error" else None)
+        closed = scope.closed
         if isinstance(scope, Activation):
-            flow.returned(scope.closed)
-            _give_back(plan, scope, result, error)
+            flow.returned(closed)
+            _give_back(plan, scope, closed, result, error)
         else:
-            flow.returned(scope.closed, "tool_dependency")
+            flow.returned(closed, "tool_dependency")
     run = call.run
     if run is None:
         return
+    run.root.owner = None
     if plan.reward is not None and error is None:
         for reward in given_rewards(plan.reward, result, run.flag):
             run.record(reward)
@@ -184,7 +186,9 @@ def close_call(call: Call, result: object, error: BaseException | None = None) -
     )
 
 
-def _give_back(plan: Plan, agent: Activation, result: object, error: BaseException | None) -> None:
+def _give_back(
+    plan: Plan, agent: Activation, closed: Mark, result: object, error: BaseException | None
+) -> None:
     """Let the caller use the instance again, and merge what it gave back."""
     caller = agent.parent
     if caller is None:
@@ -193,7 +197,7 @@ def _give_back(plan: Plan, agent: Activation, result: object, error: BaseExcepti
         caller.release(plan.name, agent.instance)
     agent.owner = None
     if error is None:
-        caller.remember(agent.closed, result, plan.name)
+        caller.remember(closed, result, plan.name)
 
 
 detach: Final = otel_context.detach

@@ -11,8 +11,8 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter, OrderedDict
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
 import orjson
 from opentelemetry import context as otel_context
@@ -30,7 +30,7 @@ from orchtrace_otel.exporter import TraceExporter
 from orchtrace_otel.model import Reward, Trace
 from orchtrace_otel.rewards import RewardFunction, score
 from orchtrace_otel.settings import Settings
-from orchtrace_otel.spans import Attributes, Run, Value
+from orchtrace_otel.spans import Attributes, Interval, Run, Value
 
 _FOREIGN_KEYS: Final = (
     a.OPERATION,
@@ -49,15 +49,50 @@ _MOST_LEFT_OPEN: Final = 10_000
 
 
 class _Open:
-    """A run that is open: its spans so far."""
+    """A run that is open: its spans so far.
 
-    __slots__ = ("open_spans", "records", "run", "since")
+    Attributes:
+        run: The run.
+        records: Its finished spans.
+        waiting: How many spans of others are open in it.
+        since: When it was opened, seconds of the monotonic clock.
+        over: How many spans were not kept, for there were too many.
+    """
 
-    def __init__(self, run: Run) -> None:
+    __slots__ = ("_most", "over", "records", "run", "since", "waiting")
+
+    def __init__(self, run: Run, most: int) -> None:
         self.run = run
         self.records: list[SpanRecord] = []
-        self.open_spans: set[int] = set()
+        self.waiting = 0
         self.since = time.monotonic()
+        self.over = 0
+        self._most = most
+
+    def ended(self, interval: Interval, end: int) -> None:
+        """Keep a light record of a span of ours."""
+        span = interval.span
+        if isinstance(span, ReadableSpan):
+            parent = span.parent
+            self.keep(
+                SpanRecord(
+                    interval.span_id,
+                    None if parent is None else f"{parent.span_id:016x}",
+                    span.start_time or 0,
+                    end,
+                    span.attributes.copy(),  # type: ignore[union-attr] # a view of a mapping that can
+                    span.status.status_code is StatusCode.ERROR,
+                    span.dropped_links,
+                    span.dropped_attributes,
+                )
+            )
+
+    def keep(self, record: SpanRecord) -> None:
+        """Keep a record, within the limit."""
+        if len(self.records) < self._most:
+            self.records.append(record)
+        else:
+            self.over += 1
 
 
 class Pipeline(SpanProcessor):
@@ -82,7 +117,6 @@ class Pipeline(SpanProcessor):
         self._evaluations: Evaluations | None = None
         self._runs: OrderedDict[str, _Open] = OrderedDict()
         self._owners: dict[int, _Open] = {}
-        self._left_open: set[int] = set()
         self._lock = threading.Lock()
         self._delivery = Delivery(exporters, settings.queue_size, self.lose, synchronous=synchronous)
 
@@ -107,13 +141,15 @@ class Pipeline(SpanProcessor):
 
     # -- what spans.py tells ------------------------------------------------------
 
-    def opened(self, run: Run) -> None:
+    def opened(self, run: Run) -> _Open:
         """Follow a run; the oldest one is given up where too many are open, or it is too old."""
+        opened = _Open(run, self._settings.max_spans)
         with self._lock:
-            self._runs[run.id] = _Open(run)
+            self._runs[run.id] = opened
             given_up = self._overdue()
         for old in given_up:
             self._give_up(old)
+        return opened
 
     def _overdue(self) -> list[_Open]:
         overdue: list[_Open] = []
@@ -143,7 +179,7 @@ class Pipeline(SpanProcessor):
         if opened is None:
             return {}
         self._let_go(opened)
-        if opened.open_spans:
+        if run.open_spans > 1:  # the root is the one
             run.flag("open_spans")
         if run.rewards:
             records = [reward.to_dict() for reward in run.rewards]
@@ -192,42 +228,38 @@ class Pipeline(SpanProcessor):
     @guarded
     def on_start(self, span: Span, parent_context: Context | None = None) -> None:
         """Remember which run a span belongs to."""
+        scope = span.instrumentation_scope
+        if scope is not None and scope.name == a.SCOPE:
+            return  # spans.py hands over our own
         context = otel_context.get_current() if parent_context is None else parent_context
         activation = spans.of(context)
-        if activation is None:
-            return
-        opened = self._runs.get(activation.run.id)
-        if opened is None:
-            return
-        span_id = span.get_span_context().span_id
-        opened.open_spans.add(span_id)
-        self._owners[span_id] = opened
+        opened = None if activation is None else activation.run.followed
+        if isinstance(opened, _Open):
+            opened.waiting += 1
+            self._owners[span.context.span_id] = opened
 
     @guarded
     def on_end(self, span: ReadableSpan) -> None:
-        """Keep a light record of a span that belongs to an open run."""
-        context = span.get_span_context()
-        if context is None:
+        """Keep a light record of another instrumentation's span that lies in an open run."""
+        if not self._owners:
             return
-        opened = self._owners.pop(context.span_id, None)
+        opened = self._owners.pop(span.context.span_id, None)
         if opened is None:
-            if context.span_id in self._left_open:
-                self._left_open.discard(context.span_id)
-                self.lose("late_spans")
             return
-        opened.open_spans.discard(context.span_id)
-        if len(opened.records) >= self._settings.max_spans:
-            opened.run.flag("truncated")
-            self.lose("spans_over_limit")
-            return
-        opened.records.append(_record(span, span.end_time or 0))
+        opened.waiting -= 1
+        found = span.attributes or {}
+        kept = {key: found[key] for key in _FOREIGN_KEYS if key in found}
+        opened.keep(_record(span, span.end_time or 0, kept))
 
     def _let_go(self, opened: _Open) -> None:
-        """Stop waiting for the spans of a closed run that are open still."""
-        for span_id in opened.open_spans:
-            self._owners.pop(span_id, None)
-            if len(self._left_open) < _MOST_LEFT_OPEN:
-                self._left_open.add(span_id)
+        """Stop following a run, and waiting for spans of others that are open in it still."""
+        opened.run.followed = None
+        if opened.over:
+            opened.run.flag("truncated")
+            self.lose("spans_over_limit", opened.over)
+        if opened.waiting:
+            for span_id in [known for known, run in list(self._owners.items()) if run is opened]:
+                self._owners.pop(span_id, None)
 
     def force_flush(self, timeout_millis: int = 30_000) -> bool:
         """Wait until every finished trace is with the exporters."""
@@ -246,21 +278,14 @@ class Pipeline(SpanProcessor):
             warn_once(f"losses:{id(self)}", "orchtrace lost data in this process: %s", told)
 
 
-def _record(span: ReadableSpan, end: int) -> SpanRecord:
-    context = span.get_span_context()
+def _record(span: ReadableSpan, end: int, attributes: Mapping[str, Any]) -> SpanRecord:
     parent = span.parent
-    found = span.attributes or {}
-    kept = (
-        found.copy()  # type: ignore[attr-defined]
-        if a.RUN_ID in found
-        else {key: found[key] for key in _FOREIGN_KEYS if key in found}
-    )
     return SpanRecord(
-        format(context.span_id, "016x"),
-        None if parent is None else format(parent.span_id, "016x"),
+        f"{span.context.span_id:016x}",
+        None if parent is None else f"{parent.span_id:016x}",
         span.start_time or 0,
         end,
-        kept,
+        attributes,
         span.status.status_code is StatusCode.ERROR,
         span.dropped_links,
         span.dropped_attributes,
@@ -269,7 +294,7 @@ def _record(span: ReadableSpan, end: int) -> SpanRecord:
 
 def _record_of_root(run: Run, end: int) -> SpanRecord | None:
     span = run.root.span
-    return _record(span, end) if isinstance(span, ReadableSpan) else None
+    return _record(span, end, dict(span.attributes or {})) if isinstance(span, ReadableSpan) else None
 
 
 def _results(trace: Trace) -> Attributes:

@@ -23,11 +23,13 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 from opentelemetry import context as otel_context
 from opentelemetry import trace
 from opentelemetry.context import Context
+from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.trace import Link, Span, SpanContext, Status, StatusCode, Tracer
 
 from orchtrace_otel import attributes as a
 from orchtrace_otel._guard import guarded
-from orchtrace_otel.flow import Edge, Flow, Mark, unit
+from orchtrace_otel.flow import Edge, Flow, Mark, Unit, unit
+from orchtrace_otel.model import EDGE_TYPES
 
 if TYPE_CHECKING:
     from orchtrace_otel.model import Reward
@@ -36,17 +38,27 @@ Value: TypeAlias = str | bool | int | float | Sequence[str] | Sequence[int]
 Attributes: TypeAlias = Mapping[str, Value]
 
 _SCOPE: Final = otel_context.create_key("orchtrace-scope")
+_SPAN: Final = next(iter(trace.set_span_in_context(trace.INVALID_SPAN, Context())))
+"""Key of the current span; one new context is made instead of two, on the hot path."""
 _SUPPRESSED: Final = otel_context._SUPPRESS_INSTRUMENTATION_KEY  # noqa: SLF001 - it has no public name
-_LINK_ATTRIBUTES: Final[dict[str, dict[str, str]]] = {}
+_LINK_ATTRIBUTES: Final = {kind: {a.EDGE_TYPE: kind} for kind in EDGE_TYPES}
 _MOST_WAITING: Final = 10_000
 """Results and messages that one activation or run remembers until they are used."""
+
+
+class Follower(Protocol):
+    """Who follows one run while it is open."""
+
+    def ended(self, interval: Interval, end: int) -> None:
+        """Take an interval of the run whose span has ended."""
 
 
 class Observer(Protocol):
     """Who follows runs from their opening to their close: the pipeline."""
 
-    def opened(self, run: Run) -> None:
+    def opened(self, run: Run) -> Follower:
         """Follow a run from now on."""
+        ...
 
     def closing(self, run: Run, end: int) -> Attributes:
         """Build and score a run that ends at `end`; what is returned is set on its root."""
@@ -54,6 +66,9 @@ class Observer(Protocol):
 
     def late(self, run_id: str, reward: Reward) -> None:
         """Take a reward for a run that is closed or runs elsewhere."""
+
+    def lose(self, what: str) -> None:
+        """Count what was lost."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,12 +123,22 @@ class Interval:
         parent: The activation it belongs to; None for a run's root.
         span: Its span; current nowhere by itself.
         span_id: Its span's id, 16 hexadecimal digits.
-        opened: The event that began it.
-        closed: The event that ended it; edges may start there once it is closed.
         is_closed: Whether it has ended.
     """
 
-    __slots__ = ("_parent_context", "_written", "closed", "is_closed", "opened", "parent", "run", "span", "span_id")
+    __slots__ = (
+        "_ends",
+        "_flow",
+        "_owner",
+        "_parent_context",
+        "_span_context",
+        "_written",
+        "is_closed",
+        "parent",
+        "run",
+        "span",
+        "span_id",
+    )
 
     def __init__(  # noqa: PLR0913 - every part is needed at the start, where samplers look
         self,
@@ -122,34 +147,42 @@ class Interval:
         name: str,
         attributes: dict[str, Value],
         edges: Sequence[Edge],
-        *,
+        context: Context | None,
         ends: tuple[str, str],
-        context: Context | None = None,
     ) -> None:
         if parent is not None:
             context = parent.under(context)
+        links: list[Link] = []
         if edges:
-            attributes[a.EDGES] = [f"{kind}:{mark.event_id}" for kind, mark in edges]
-        span = run.tracing.tracer.start_span(
-            name,
-            context=context,
-            attributes=attributes,
-            links=[Link(mark.context, _link_attributes(kind)) for kind, mark in edges],
-            start_time=run.now(),
-            record_exception=False,
-            set_status_on_exception=False,
+            items: list[str] = []
+            for kind, mark in edges:
+                items.append(f"{kind}:{mark.event_id}")
+                links.append(Link(mark.context, _LINK_ATTRIBUTES[kind]))
+            attributes[a.EDGES] = items
+        self.span = span = run.tracing.tracer.start_span(
+            name, context=context, attributes=attributes, links=links, start_time=run.now()
         )
-        span_context = span.get_span_context()
-        span_id = format(span_context.span_id, "016x")
+        self._span_context = span_context = span.get_span_context()
+        self.span_id = f"{span_context.span_id:016x}"
         self.run = run
         self.parent = parent
-        self.span = span
-        self.span_id = span_id
-        self.opened = Mark(span_id + ends[0], span_context)
-        self.closed = Mark(span_id + ends[1], span_context)
         self.is_closed = False
+        run.open_spans += 1
+        self._ends = ends
         self._written = attributes
         self._parent_context = context
+        self._flow: Flow | None = None
+        self._owner: Unit | None = None
+
+    @property
+    def opened(self) -> Mark:
+        """The event that began it."""
+        return Mark(self.span_id + self._ends[0], self._span_context)
+
+    @property
+    def closed(self) -> Mark:
+        """The event that ended it; edges may start there once it is closed."""
+        return Mark(self.span_id + self._ends[1], self._span_context)
 
     def set(self, attributes: Attributes) -> None:
         """Set attributes while it is open."""
@@ -173,6 +206,16 @@ class Interval:
             error: What it ended with; its class is recorded, its text never.
             attributes: Further attributes, such as a turn's usage.
         """
+        self.end(status, edges, error, attributes)
+
+    def end(
+        self,
+        status: str,
+        edges: Sequence[Edge] = (),
+        error: BaseException | None = None,
+        attributes: Attributes | None = None,
+    ) -> None:
+        """Do what `close` does, for callers that are guarded themselves."""
         if self.is_closed:
             return
         self.is_closed = True
@@ -180,7 +223,7 @@ class Interval:
         more: dict[str, Value] = dict(attributes) if attributes else {}
         if edges:
             for kind, mark in edges:
-                span.add_link(mark.context, _link_attributes(kind))
+                span.add_link(mark.context, _LINK_ATTRIBUTES[kind])
             more[a.EDGES_CLOSE] = [f"{kind}:{mark.event_id}" for kind, mark in edges]
         if status != "ok":
             more[a.STATUS] = status
@@ -190,43 +233,64 @@ class Interval:
             span.set_attributes(more)
         if status == "error":
             span.set_status(Status(StatusCode.ERROR))
-        if getattr(span, "dropped_attributes", 0):
+        if isinstance(span, ReadableSpan) and (span.dropped_attributes or span.dropped_links):
             # The host filled the span up and the SDK evicted the oldest: ours.
             span.set_attributes({**self._written, **more})
-        span.end(self.run.now())
+        self._finish(self.run.now())
+
+    def end_at_start(self) -> int:
+        """End an instant when it began; return that time, nanoseconds since the epoch."""
+        self.is_closed = True
+        start = getattr(self.span, "start_time", None) or self.run.now()
+        self._finish(start)
+        return start
+
+    def _finish(self, end: int) -> None:
+        self.span.end(end)
+        run = self.run
+        run.open_spans -= 1
+        if run.followed is not None:
+            run.followed.ended(self, end)
+        elif run.is_closed and run.tracing.observer is not None:
+            run.tracing.observer.lose("late_spans")
 
 
 class Scope(Interval):
     """An interval in which plain code runs: an activation, or a tool call.
 
-    Attributes:
-        activation: The activation it is, or belongs to.
-        context: OTel context with its span and itself current.
-        flow: Implicit causes of what is called in it.
     """
 
-    __slots__ = ("activation", "context", "flow")
+    __slots__ = ()
 
-    def __init__(  # noqa: PLR0913 - see Interval
-        self,
-        run: Run,
-        parent: Activation | None,
-        name: str,
-        attributes: dict[str, Value],
-        edges: Sequence[Edge],
-        *,
-        context: Context | None = None,
-    ) -> None:
-        super().__init__(run, parent, name, attributes, edges, ends=_ENDS, context=context)
-        here = trace.set_span_in_context(self.span, self._parent_context)
-        self.context = otel_context.set_value(_SCOPE, self, here)
-        self.flow = Flow(self.opened, unit())
-        if parent is not None:
-            self.activation = parent
+    @property
+    def activation(self) -> Activation:
+        """The activation it is, or belongs to."""
+        parent = self.parent
+        assert parent is not None, "only a root has no parent, and a root is an activation"  # noqa: S101 - for the type checkers
+        return parent
+
+    @property
+    def context(self) -> Context:
+        """OTel context with its span and itself current.
+
+        Made anew each time: a scope that held its context, which holds the scope, would
+        wait for the garbage collector, and so would its span.
+        """
+        return Context({**(self._parent_context or {}), _SPAN: self.span, _SCOPE: self})
+
+    @property
+    def flow(self) -> Flow:
+        """Implicit causes of what is called in it; made when something is."""
+        flow = self._flow
+        if flow is None:
+            flow = self._flow = Flow(self.opened, self._owner or unit())
+        return flow
 
     def attach(self) -> Token[Context]:
         """Make it current for the task or thread that asks; never across a yield."""
-        self.flow.owner = unit()
+        self._owner = unit()
+        if self._flow is not None:
+            self._flow.owner = self._owner
         return otel_context.attach(self.context)
 
     @staticmethod
@@ -234,24 +298,21 @@ class Scope(Interval):
         """Undo `attach`, in the context in which it was called."""
         otel_context.detach(token)
 
-    @guarded
-    def close(
+    def end(
         self,
-        *,
-        status: str = "ok",
+        status: str,
         edges: Sequence[Edge] = (),
         error: BaseException | None = None,
         attributes: Attributes | None = None,
     ) -> None:
-        """End it, once; what its flow did last and what came back to it enter the closing."""
-        if self.is_closed:
-            return
-        flow = self.flow
-        causes = flow.drain()
-        if flow.last is not self.opened:
-            causes.insert(0, ("causal", flow.last))
-        causes += edges
-        Interval.close(self, status=status, edges=causes, error=error, attributes=attributes)
+        """End it; what its flow did last and what came back to it enter the closing."""
+        flow = self._flow
+        if flow is not None and not self.is_closed:
+            causes = flow.drain()
+            if flow.last.event_id != self.opened.event_id:
+                causes.insert(0, ("causal", flow.last))
+            edges = [*causes, *edges]
+        super().end(status, edges, error, attributes)
 
 
 class Activation(Scope):
@@ -269,7 +330,7 @@ class Activation(Scope):
         owner: The object whose entry method this is, while it is open.
     """
 
-    __slots__ = ("agent", "announced", "carrier", "idle", "instance", "owner", "results", "role")
+    __slots__ = ("_under", "agent", "announced", "carrier", "idle", "instance", "owner", "results", "role")
 
     def __init__(  # noqa: PLR0913 - see Interval
         self,
@@ -278,30 +339,41 @@ class Activation(Scope):
         name: str,
         attributes: dict[str, Value],
         edges: Sequence[Edge],
-        *,
+        context: Context | None,
         agent: str,
         instance: str,
-        role: str | None = None,
-        context: Context | None = None,
+        role: str | None,
     ) -> None:
-        super().__init__(run, parent, name, attributes, edges, context=context)
-        self.activation = self
+        super().__init__(run, parent, name, attributes, edges, context, _ENDS)
         self.agent = agent
         self.instance = instance
         self.role = role
         self.carrier = self.span
+        self._under: tuple[Context, Context] | None = None
         self.idle: dict[str, list[str]] | None = None
         self.announced: dict[str, Edge] | None = None
         self.results: deque[tuple[Mark, int, str]] | None = None
         self.owner: object = None
 
+    @property
+    def activation(self) -> Activation:
+        """Itself."""
+        return self
+
     def under(self, context: Context | None) -> Context:
         """Return the context of a span below it: `context`, unless that has a better parent."""
         if context is None:
             context = self.context
-        if self.carrier is self.span or trace.get_current_span(context) is not self.span:
+        if self.carrier is self.span:
             return context
-        return trace.set_span_in_context(self.carrier, context)
+        known = self._under
+        if known is not None and known[0] is context:
+            return known[1]
+        if trace.get_current_span(context) is not self.span:
+            return context
+        better = trace.set_span_in_context(self.carrier, context)
+        self._under = (context, better)
+        return better
 
     def busy(self, agent: str) -> tuple[str, bool]:
         """Return an instance of `agent` for a call from here, and whether it is a new life."""
@@ -355,6 +427,8 @@ class Run:
         inbox: Messages that nobody has read yet, by recipient.
         objects: Objects that are agents, by identity, and the instance each one is.
         stopping: Reason and detail that the host gave for the stop to come.
+        followed: Who follows it, while somebody does.
+        open_spans: How many of its spans are open, the root among them.
     """
 
     __slots__ = (
@@ -364,6 +438,7 @@ class Run:
         "_wall",
         "_where",
         "flags",
+        "followed",
         "id",
         "inbox",
         "is_closed",
@@ -371,6 +446,7 @@ class Run:
         "is_remote",
         "name",
         "objects",
+        "open_spans",
         "rewards",
         "root",
         "stopping",
@@ -392,6 +468,8 @@ class Run:
         self.inbox: dict[str, list[Mark]] = {}
         self.objects: dict[int, tuple[weakref.ref[Any], str]] = {}
         self.stopping: tuple[str, str | None] | None = None
+        self.followed: Follower | None = None
+        self.open_spans = 0
         self._instances: dict[str, int] = {}
         self._where = ""
         self._wall = time.time_ns()
@@ -478,6 +556,7 @@ class Run:
         if results:
             root.span.set_attributes(results)
         root.is_closed = True
+        root._under = None  # noqa: SLF001 - it holds the root, which would wait for the collector
         root.span.end(end)
 
     def _stop(
@@ -491,7 +570,7 @@ class Run:
         flow = self.root.flow
         causes = flow.drain()
         causes += edges
-        if flow.last is not self.root.opened or not causes:
+        if not causes or flow.last.event_id != self.root.opened.event_id:
             causes.insert(0, ("causal", flow.last))
         facts: dict[str, Value] = {a.STOP_REASON: reason}
         if detail is not None:
@@ -501,10 +580,7 @@ class Run:
         if error is not None:
             facts[a.ERROR_TYPE] = error_type(error)
         stop = _open_point(self.root, "stop", "stop", causes, facts)
-        end = int(getattr(stop.span, "start_time", None) or self.now())
-        stop.is_closed = True
-        stop.span.end(end)
-        return end
+        return stop.end_at_start()
 
 
 def current() -> Activation | None:
@@ -579,9 +655,10 @@ def start_run(  # noqa: PLR0913 - one keyword a fact of the run
         f"{a.INVOKE_WORKFLOW} {name}",
         facts,
         (),
-        agent=agent,
-        instance=str(facts[a.INSTANCE]),
-        context=context,
+        context,
+        agent,
+        str(facts[a.INSTANCE]),
+        None,
     )
     run.root = root
     span_context = root.span.get_span_context()
@@ -592,7 +669,7 @@ def start_run(  # noqa: PLR0913 - one keyword a fact of the run
     if run.is_recording:
         root.set({a.RUN_ID: run.id})
         if where.observer is not None:
-            where.observer.opened(run)
+            run.followed = where.observer.opened(run)
     return run
 
 
@@ -635,14 +712,16 @@ def join_run() -> Activation | None:
     caller.parent = None
     caller.span = span
     caller.span_id = span_id
-    caller.opened = caller.closed = Mark(span_id, remote)
+    caller._ends = _POINT  # noqa: SLF001 - our own, made without a span
+    caller._span_context = remote  # noqa: SLF001 - see above
     caller.is_closed = False
     caller.agent = caller.instance = ""
     caller.role = None
-    caller.activation = caller
-    caller.context = otel_context.set_value(_SCOPE, caller, context)
+    caller._parent_context = context  # noqa: SLF001 - see above
     caller.carrier = span
-    caller.flow = Flow(caller.opened, unit())
+    caller._under = None  # noqa: SLF001 - see above
+    caller._flow = None  # noqa: SLF001 - see above
+    caller._owner = unit()  # noqa: SLF001 - see above
     caller.idle = caller.announced = caller.results = caller.owner = None
     run.root = caller
     run.is_recording = remote.trace_flags.sampled
@@ -698,10 +777,10 @@ def open_activation(  # noqa: PLR0913 - one keyword a fact of the opening
         f"{a.INVOKE_AGENT} {agent}",
         facts,
         edges,
-        agent=agent,
-        instance=instance,
-        role=role,
-        context=context,
+        context,
+        agent,
+        instance,
+        role,
     )
 
 
@@ -732,7 +811,7 @@ def open_tool(  # noqa: PLR0913 - one keyword a fact of the call
     if attributes:
         facts.update(attributes)
     _name_parent(parent, context, facts)
-    return Scope(parent.run, parent, f"{a.EXECUTE_TOOL} {tool}", facts, edges, context=context)
+    return Scope(parent.run, parent, f"{a.EXECUTE_TOOL} {tool}", facts, edges, context, _ENDS)
 
 
 def open_turn(
@@ -757,7 +836,7 @@ def open_turn(
         facts.update(attributes)
     _name_parent(parent, context, facts)
     name = a.CHAT if model is None else f"{a.CHAT} {model}"
-    return Interval(parent.run, parent, name, facts, (), ends=_POINT, context=context)
+    return Interval(parent.run, parent, name, facts, (), context, _POINT)
 
 
 def open_interval(  # noqa: PLR0913 - one keyword a fact of the event
@@ -788,9 +867,7 @@ def instant(
     if to is not None:
         facts[a.TO] = to
     point = _open_point(parent, verb, f"{_SPAN_VERB.get(verb, verb)} {to or parent.agent}", edges, facts)
-    point.is_closed = True
-    start = getattr(point.span, "start_time", None)
-    point.span.end(start)
+    point.end_at_start()
     return point.opened
 
 
@@ -808,7 +885,7 @@ def _open_point(
     facts[a.VERB] = verb
     facts[a.RUN_ID] = parent.run.id
     facts.setdefault(a.AGENT_NAME, parent.agent)
-    return Interval(parent.run, parent, name, facts, edges, ends=_POINT, context=context)
+    return Interval(parent.run, parent, name, facts, edges, context, _POINT)
 
 
 outcomes: Final[dict[type[BaseException], tuple[str, str]]] = {
@@ -838,10 +915,3 @@ def error_type(error: BaseException) -> str:
     """Return the class of an error as the conventions write it, never its text."""
     kind = type(error)
     return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
-
-
-def _link_attributes(kind: str) -> dict[str, str]:
-    known = _LINK_ATTRIBUTES.get(kind)
-    if known is None:
-        known = _LINK_ATTRIBUTES[kind] = {a.EDGE_TYPE: kind}
-    return known

@@ -60,14 +60,21 @@ def build(run_id: str, records: Iterable[SpanRecord], flags: Iterable[str] = ())
     return _Building(run_id, records, flags).trace()
 
 
-def is_ours(attributes: Mapping[str, Any]) -> bool:
-    """Whether a span was made by this project."""
-    return a.RUN_ID in attributes
+_FOREIGN: Final = (
+    a.OPERATION,
+    a.AGENT_NAME,
+    a.PROVIDER,
+    a.REQUEST_MODEL,
+    a.RESPONSE_MODEL,
+    a.FINISH_REASONS,
+    a.INPUT_TOKENS,
+    a.OUTPUT_TOKENS,
+)
 
 
-def is_turn(attributes: Mapping[str, Any]) -> bool:
-    """Whether a span is an LLM call, ours or another instrumentation's."""
-    return attributes.get(a.OPERATION) in a.TURN_OPERATIONS
+def foreign_attributes(found: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what is kept of a span that is not ours: who called which model, and the usage."""
+    return {key: found[key] for key in _FOREIGN if key in found}
 
 
 class _Building:
@@ -302,9 +309,8 @@ class _Building:
         for event_id, items in self.incoming:
             seen: set[str] = set()
             for item in items:
-                kind, _, source = item.partition(":")
-                if source not in keys:
-                    source = self._resolve(source)
+                kind, _, named = item.partition(":")
+                source = named if named in keys else self._resolve(named)
                 if source is None:
                     self.flags.add("missing_causes")
                 elif item not in seen:

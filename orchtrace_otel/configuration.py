@@ -20,14 +20,16 @@ from orchtrace_otel import spans
 from orchtrace_otel.errors import ConfigError
 from orchtrace_otel.evaluation import Evaluations
 from orchtrace_otel.exporter import TraceExporter, open_exporter
+from orchtrace_otel.model import Trace
 from orchtrace_otel.pipeline import Pipeline
-from orchtrace_otel.rewards import RewardFunction
+from orchtrace_otel.rewards import RewardFunction, RewardResult
 from orchtrace_otel.sampling import RecordOurs
 from orchtrace_otel.settings import Settings
 from orchtrace_otel.spans import Tracing
 
 Exporter: TypeAlias = str | TraceExporter | SpanExporter
-RewardSource: TypeAlias = str | RewardFunction
+RewardCallable: TypeAlias = Callable[[Trace], RewardResult | None]
+RewardSource: TypeAlias = str | RewardCallable
 
 REWARDS: Final = "orchtrace.reward"
 
@@ -50,7 +52,7 @@ def configure(  # noqa: PLR0913 - one keyword a part that can be replaced
     logger_provider: LoggerProvider | None = None,
     meter_provider: MeterProvider | None = None,
     exporters: Sequence[Exporter] | None = None,
-    rewards: Sequence[RewardSource] | Mapping[str, RewardFunction] | None = None,
+    rewards: Sequence[RewardSource] | Mapping[str, RewardCallable] | None = None,
     content: str | None = None,
 ) -> None:
     """Say where spans and traces go; optional, and the last call counts.
@@ -221,8 +223,8 @@ def _span_exporters(provider: TracerProvider) -> list[SpanExporter]:
 
 
 def _rewards(
-    given: Sequence[RewardSource] | Mapping[str, RewardFunction] | None,
-) -> list[tuple[str, RewardFunction]]:
+    given: Sequence[RewardSource] | Mapping[str, RewardCallable] | None,
+) -> list[RewardFunction]:
     if given is None:
         return []
     if isinstance(given, Mapping):

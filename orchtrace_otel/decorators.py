@@ -112,7 +112,8 @@ def open_call(plan: Plan, owner: object, args: tuple[Any, ...], kwargs: Mapping[
     caller = scope.activation
     if plan.kind == "tool":
         return Call(plan, spans.open_tool(caller, plan.name, edges=flow.take(), context=context), flow)
-    if owner is not None and caller.owner is owner:
+    # An adapter that opened an activation for this very function says so by its plan.
+    if caller.owner is plan or (owner is not None and caller.owner is owner):
         return None
     return Call(plan, _open_agent(plan, owner, caller, flow, context), flow)
 
@@ -456,11 +457,9 @@ def _decorate(kind: str, target: Any, name: str | None, **facts: Any) -> Any:
 
 
 @overload
-def agent(target: F, /, *, name: str | None = None, role: str | None = None) -> F: ...
+def agent(name: str | None = None, /, *, role: str | None = None) -> Callable[[F], F]: ...
 @overload
-def agent(
-    name: str | None = None, /, *, role: str | None = None
-) -> Callable[[F], F]: ...
+def agent(target: F, /, *, name: str | None = None, role: str | None = None) -> F: ...
 def agent(target: Any = None, /, *, name: str | None = None, role: str | None = None) -> Any:
     """Make each call an activation of an agent.
 
@@ -488,9 +487,9 @@ def agent(target: Any = None, /, *, name: str | None = None, role: str | None = 
 
 
 @overload
-def tool(target: F, /, *, name: str | None = None) -> F: ...
-@overload
 def tool(name: str | None = None, /) -> Callable[[F], F]: ...
+@overload
+def tool(target: F, /, *, name: str | None = None) -> F: ...
 def tool(target: Any = None, /, *, name: str | None = None) -> Any:
     """Make each call inside a run a tool call of the agent that is current.
 
@@ -506,6 +505,15 @@ def tool(target: Any = None, /, *, name: str | None = None) -> Any:
 
 @overload
 def team(
+    name: str | None = None,
+    /,
+    *,
+    task_id: str | None = None,
+    tags: Mapping[str, str] | None = None,
+    reward: Callable[[Any], float | Mapping[str, float]] | None = None,
+) -> Callable[[F], F]: ...
+@overload
+def team(
     target: F,
     /,
     *,
@@ -514,15 +522,6 @@ def team(
     tags: Mapping[str, str] | None = None,
     reward: Callable[[Any], float | Mapping[str, float]] | None = None,
 ) -> F: ...
-@overload
-def team(
-    name: str | None = None,
-    /,
-    *,
-    task_id: str | None = None,
-    tags: Mapping[str, str] | None = None,
-    reward: Callable[[Any], float | Mapping[str, float]] | None = None,
-) -> Callable[[F], F]: ...
 def team(
     target: Any = None,
     /,

@@ -11,8 +11,8 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter, OrderedDict
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import orjson
 from opentelemetry import context as otel_context
@@ -23,7 +23,7 @@ from opentelemetry.trace import StatusCode
 from orchtrace_otel import attributes as a
 from orchtrace_otel import spans
 from orchtrace_otel._guard import guarded, warn_once
-from orchtrace_otel.builder import SpanRecord, build
+from orchtrace_otel.builder import SpanRecord, build, foreign_attributes
 from orchtrace_otel.delivery import Delivery
 from orchtrace_otel.evaluation import Evaluations
 from orchtrace_otel.exporter import TraceExporter
@@ -31,22 +31,6 @@ from orchtrace_otel.model import Reward, Trace
 from orchtrace_otel.rewards import RewardFunction, score
 from orchtrace_otel.settings import Settings
 from orchtrace_otel.spans import Attributes, Interval, Run, Value
-
-_FOREIGN_KEYS: Final = (
-    a.OPERATION,
-    a.AGENT_NAME,
-    a.PROVIDER,
-    a.REQUEST_MODEL,
-    a.RESPONSE_MODEL,
-    a.FINISH_REASONS,
-    a.INPUT_TOKENS,
-    a.OUTPUT_TOKENS,
-)
-"""What is kept of a span that is not ours: who called which model, and the usage."""
-
-
-_MOST_LEFT_OPEN: Final = 10_000
-
 
 class _Open:
     """A run that is open: its spans so far.
@@ -113,7 +97,7 @@ class Pipeline(SpanProcessor):
     ) -> None:
         self.losses: Counter[str] = Counter()
         self._settings = settings
-        self._rewards: Sequence[tuple[str, RewardFunction]] = ()
+        self._rewards: Sequence[RewardFunction] = ()
         self._evaluations: Evaluations | None = None
         self._runs: OrderedDict[str, _Open] = OrderedDict()
         self._owners: dict[int, _Open] = {}
@@ -123,7 +107,7 @@ class Pipeline(SpanProcessor):
     def replace(
         self,
         exporters: Sequence[TraceExporter],
-        rewards: Sequence[tuple[str, RewardFunction]],
+        rewards: Sequence[RewardFunction],
         evaluations: Evaluations | None,
     ) -> None:
         """Work for other exporters and rewards from now on; the ones before are shut down.
@@ -182,8 +166,7 @@ class Pipeline(SpanProcessor):
         if run.open_spans > 1:  # the root is the one
             run.flag("open_spans")
         if run.rewards:
-            records = [reward.to_dict() for reward in run.rewards]
-            run.root.set({a.REWARD_RECORDS: orjson.dumps(records).decode()})
+            run.root.set({a.REWARD_RECORDS: _dumped(run.rewards)})
         if run.flags:
             run.root.set({a.FLAGS: sorted(run.flags)})
         root = _record_of_root(run, end)
@@ -247,9 +230,7 @@ class Pipeline(SpanProcessor):
         if opened is None:
             return
         opened.waiting -= 1
-        found = span.attributes or {}
-        kept = {key: found[key] for key in _FOREIGN_KEYS if key in found}
-        opened.keep(_record(span, span.end_time or 0, kept))
+        opened.keep(_record(span, span.end_time or 0, foreign_attributes(span.attributes or {})))
 
     def _let_go(self, opened: _Open) -> None:
         """Stop following a run, and waiting for spans of others that are open in it still."""
@@ -302,4 +283,12 @@ def _results(trace: Trace) -> Attributes:
     results: dict[str, Value] = {a.REWARD_PREFIX + name: value for name, value in trace.rewards.items()}
     for name, value in (trace.metrics or {}).items():
         results[a.METRIC_PREFIX + name] = value
+    if trace.reward_records:
+        results[a.REWARD_RECORDS] = _dumped(trace.reward_records)
+    if trace.flags:
+        results[a.FLAGS] = trace.flags
     return results
+
+
+def _dumped(rewards: Iterable[Reward]) -> str:
+    return orjson.dumps([reward.to_dict() for reward in rewards]).decode()

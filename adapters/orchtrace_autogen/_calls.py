@@ -55,14 +55,15 @@ async def follow(open_call: Opener, wrapped: Function, args: Any, kwargs: Any) -
     return result
 
 
-async def drive(
-    open_call: Opener, wrapped: Function, args: Any, kwargs: Any
-) -> AsyncGenerator[Any, Any]:
-    """Hand on the host's stream; the call is current during each step, never between."""
+async def drive(open_call: Opener, inner: AsyncGenerator[Any, Any]) -> AsyncGenerator[Any, Any]:
+    """Hand on the host's stream; the call is current during each step, never between.
+
+    The call opens with the first step: a stream that nobody reads is no call.
+    """
     call = open_call()
-    inner = wrapped(*args, **kwargs)
     step: Function = inner.__anext__
     item: Any = None
+    left: GeneratorExit | None = None
     while True:
         token = None if call is None else call.attach()
         try:
@@ -71,7 +72,8 @@ async def drive(
             _leave(call, token, item, None)
             return
         except BaseException as error:
-            _leave(call, token, item, error)
+            # What a stream does after its consumer left does not change that it left.
+            _leave(call, token, item, left or error)
             raise
         if call is not None and token is not None:
             detach(token)
@@ -79,6 +81,7 @@ async def drive(
         try:
             sent = yield item
         except BaseException as thrown:  # noqa: BLE001 - handed on to the host's stream
+            left = thrown if isinstance(thrown, GeneratorExit) else None
             step = functools.partial(_throw, inner, thrown)
         else:
             step = functools.partial(inner.asend, sent)

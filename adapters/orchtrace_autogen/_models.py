@@ -82,7 +82,7 @@ def _create(wrapped: Any, client: Any, args: Any, kwargs: Any) -> Any:
 
 
 def _create_stream(wrapped: Any, client: Any, args: Any, kwargs: Any) -> Any:
-    return drive(lambda: _open(client), wrapped, args, kwargs)
+    return drive(lambda: _open(client), wrapped(*args, **kwargs))
 
 
 @guarded

@@ -242,7 +242,7 @@ class RunHooks:
 
     def team_stream(self, wrapped: Any, team: f.BaseGroupChat, args: Any, kwargs: Any) -> Any:
         """Trace `BaseGroupChat.run_stream`, which `run` consumes too."""
-        return drive(lambda: self._open_team(team, args, kwargs), wrapped, args, kwargs)
+        return drive(lambda: self._open_team(team, args, kwargs), wrapped(*args, **kwargs))
 
     def agent_run(self, wrapped: Any, agent: f.BaseChatAgent, args: Any, kwargs: Any) -> Any:
         """Trace `BaseChatAgent.run`."""
@@ -250,7 +250,7 @@ class RunHooks:
 
     def agent_stream(self, wrapped: Any, agent: f.BaseChatAgent, args: Any, kwargs: Any) -> Any:
         """Trace `BaseChatAgent.run_stream`."""
-        return drive(lambda: self._open_agent(agent, args, kwargs), wrapped, args, kwargs)
+        return drive(lambda: self._open_agent(agent, args, kwargs), wrapped(*args, **kwargs))
 
     @guarded
     def _open_team(

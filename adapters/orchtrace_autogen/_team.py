@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import OrderedDict, deque
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar, cast
 
 from orchtrace_autogen import _framework as f
 from orchtrace_autogen._stops import Stop
@@ -92,7 +92,7 @@ class TeamRun:
 
     def send(self, message: Any, message_id: str, sender: Any, receiver: str) -> None:
         """Remember what a message carries on, and record the event that it is."""
-        kind: Any = type(message)
+        kind = cast("type[object]", type(message))
         cause: Cause | None
         if kind is f.Request:
             cause = self._request(receiver)

@@ -63,7 +63,7 @@ def tool_stream(
     wrapped: Any, tool: f.BaseStreamTool[Any, Any, Any], args: Any, kwargs: Mapping[str, Any]
 ) -> Any:
     """Trace `BaseStreamTool.run_json_stream`."""
-    return drive(lambda: _open_run(tool, args, kwargs), wrapped, args, kwargs)
+    return drive(lambda: _open_run(tool, args, kwargs), wrapped(*args, **kwargs))
 
 
 @guarded

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
@@ -96,7 +96,7 @@ def build_team() -> RoundRobinGroupChat:
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
+def _quiet() -> Generator[None, None, None]:
     """Keep the replaying client from warning that it counts no tokens of tool calls."""
     logger = logging.getLogger("autogen_core.events")
     before, logger.disabled = logger.disabled, True

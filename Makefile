@@ -94,6 +94,10 @@ wheel: $(VENV)/.ready-dev ## build dist/*.whl and compare it with the folders
 	$(PY) -m build --wheel --no-isolation --outdir dist
 	$(PY) -m pytest tests/unit/test_wheel.py
 
+.PHONY: docs
+docs: $(VENV)/.ready-dev ## write the generated page docs/schema.md anew
+	$(PY) docs/generate_schema.py
+
 .PHONY: bench
 bench: $(VENV)/.ready-dev ## added cost per event beside raw OpenTelemetry (minutes; not part of CI)
 	$(PY) benchmarks/run.py $(ARGS)

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 STDIN: Final = Path("/dev/stdin")
 
 
-class Traces(click.ParamType[Any]):
+# click's parameter types are generic for type checkers only, until its newest releases.
+if TYPE_CHECKING:
+    _ParamType = click.ParamType[Any]
+else:
+    _ParamType = click.ParamType
+
+
+class Traces(_ParamType):
     """A file of traces, `-` for standard input, or a folder as `jsonl:` writes it."""
 
     name = "file"

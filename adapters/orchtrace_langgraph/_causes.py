@@ -43,7 +43,8 @@ def triggering(task: Any, triggers: Mapping[str, Any]) -> list[Write]:
     found: list[Write] = []
     for channel, value in task.writes:
         if channel == SENDS:
-            sends = cast("list[Any]", value) if isinstance(value, list) else [value]
+            many = isinstance(value, list)
+            sends = cast("list[Any]", value) if many else [value]
             found += [Write(channel, send, getattr(send, "node", None)) for send in sends]
         elif channel in triggers:
             chosen = channel[len(BRANCH) :] if channel.startswith(BRANCH) else None

@@ -17,7 +17,7 @@ from orchtrace_otel import attributes as a
 from orchtrace_otel import spans
 from orchtrace_otel._guard import guarded
 from orchtrace_otel.flow import Edge, Flow, Mark
-from orchtrace_otel.spans import Activation, Run, Value
+from orchtrace_otel.spans import Activation, Run, Scope, Value
 
 _HIDDEN: Final = "langsmith:hidden"
 _MOST_LEAVES: Final = 1_000
@@ -37,6 +37,7 @@ class GraphRun:
         graph: What is known of the graph.
         activation: The orchestrator's: the root, one below the caller, or that of
             the node which the graph is.
+        context: OTel context of what the orchestrator calls, made once for all tasks.
         tasks: The tasks of the step, by LangGraph's id.
     """
 
@@ -50,6 +51,7 @@ class GraphRun:
         "_waiting",
         "_writers",
         "activation",
+        "context",
         "graph",
         "tasks",
     )
@@ -65,6 +67,7 @@ class GraphRun:
     ) -> None:
         self.graph = graph
         self.activation = activation
+        self.context = activation.context
         self.tasks: dict[str, Task] = {}
         self._run = run
         self._flow = flow
@@ -304,36 +307,37 @@ def begin(loop: Any) -> GraphRun | None:
     if not (graph.is_named and graph.role):
         given = loop.config.get("run_name")
         name = given if isinstance(given, str) and given else name
-    context = otel_context.get_current()
-    caller = _caller(loop)
-    if caller is None:
+    scope = _scope(loop)
+    if scope is None:
         run = spans.start_run(name, system="langgraph")
         return None if run is None else GraphRun(graph, run.root, run=run)
+    context = otel_context.get_current()
     if spans.is_suppressed(context):
         return None
+    caller = scope.activation
     outer = _tasks.CURRENT.get()
     if outer is not None and outer.activation is caller and _is_node(outer, loop, graph, name):
         return GraphRun(graph, caller, is_own=False)
-    flow = caller.flow.here()
+    flow = scope.flow.here()
     activation = spans.open_activation(
         caller,
         name,
         role=graph.role,
         edges=flow.take("spawn"),
         # In a thread that carries no context its parent is the caller's span.
-        context=None if spans.current() is None else context,
+        context=None if spans.scope_of(context) is None else context,
     )
     return GraphRun(graph, activation, flow=flow)
 
 
-def _caller(loop: Any) -> Activation | None:
-    """Return the activation in which a graph is called, if its run is open."""
-    caller = spans.current()
-    if caller is None:
+def _scope(loop: Any) -> Scope | None:
+    """Return the activation or the tool call in which a graph is called, if its run is open."""
+    scope = spans.scope_of(otel_context.get_current())
+    if scope is None:
         task = _tasks.running.get(loop.config.get("configurable", {}).get("__pregel_task_id", ""))
-        caller = task.activation if task is not None else None
-    if caller is not None and (caller.run.is_remote or not caller.run.is_closed):
-        return caller
+        scope = task.activation if task is not None else None
+    if scope is not None and (scope.run.is_remote or not scope.run.is_closed):
+        return scope
     return spans.join_run()
 
 

@@ -108,7 +108,7 @@ the configuration, which users see in streams."""
 def enter(task: Task) -> Entered:
     """Open a task's activation and make it current; `leave` follows in the same context."""
     if task.is_hidden:
-        token = otel_context.attach(task.run.activation.context)
+        token = otel_context.attach(task.run.context)
         return CURRENT.set(task), token
     caller = task.caller.activation if task.caller is not None else None
     plan = task.plan
@@ -119,6 +119,7 @@ def enter(task: Task) -> Entered:
         instance=task.instance,
         role=None if plan is None else plan.role,
         edges=task.edges,
+        context=task.run.context if caller is None else None,
     )
     # The decorated function that the node runs finds itself named here and opens nothing.
     activation.owner = plan

@@ -13,7 +13,7 @@ from orchtrace_otel import attributes as a
 from orchtrace_otel import spans
 from orchtrace_otel._guard import guarded
 from orchtrace_otel.flow import Flow
-from orchtrace_otel.spans import Interval
+from orchtrace_otel.spans import Scope
 
 if TYPE_CHECKING:
     from opentelemetry.context import Context
@@ -22,21 +22,22 @@ if TYPE_CHECKING:
 class _Call(NamedTuple):
     """A tool call that is open."""
 
-    interval: Interval
+    tool: Scope
     flow: Flow
     token: Token[Context]
 
 
 @guarded
 def _enter(tool: Any, kwargs: dict[str, Any]) -> _Call | None:
-    parent = spans.current()
     context = otel_context.get_current()
-    if parent is None or parent.run.is_closed or spans.is_suppressed(context):
+    scope = spans.scope_of(context)
+    if scope is None or scope.run.is_closed or spans.is_suppressed(context):
         return None
+    parent = scope.activation
     call_id = kwargs.get("tool_call_id")
     turn = asker(call_id, parent.run.id)
-    flow = parent.flow.here()
-    interval = spans.open_tool(
+    flow = scope.flow.here()
+    opened = spans.open_tool(
         parent,
         tool.name,
         call_id=call_id,
@@ -44,20 +45,20 @@ def _enter(tool: Any, kwargs: dict[str, Any]) -> _Call | None:
         attributes=None if turn is None else {a.TURNS: (turn,)},
         context=context,
     )
-    return _Call(interval, flow, otel_context.attach(interval.context))
+    return _Call(opened, flow, opened.attach())
 
 
 @guarded
 def _leave(call: _Call, result: Any, error: BaseException | None) -> None:
     # A coroutine that is thrown away is closed in some other context.
     if not isinstance(error, GeneratorExit):
-        otel_context.detach(call.token)
+        call.tool.detach(call.token)
     status, _ = spans.outcome(error)
     # A tool may catch its error and answer with it.
     if getattr(result, "status", None) == "error":
         status = "error"
-    call.interval.close(status=status, error=error if status == "error" else None)
-    call.flow.returned(call.interval.closed, "tool_dependency")
+    call.tool.close(status=status, error=error if status == "error" else None)
+    call.flow.returned(call.tool.closed, "tool_dependency")
 
 
 def run_tool(

@@ -1,0 +1,321 @@
+"""Whole traces of the shapes that graphs are made of."""
+
+import asyncio
+import operator
+import threading
+from typing import Annotated
+
+import pytest
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.func import entrypoint, task
+from langgraph.graph import END, START, StateGraph
+from langgraph.types import Command, Send, interrupt
+from typing_extensions import TypedDict
+
+import orchtrace_otel as orchtrace
+
+
+class State(TypedDict, total=False):
+    log: Annotated[list[str], operator.add]
+
+
+def logs(name):
+    """A node that writes its name."""
+    return lambda state: {"log": [name]}
+
+
+def graph_of(*edges, nodes=(), **options):
+    """A compiled graph of nodes that log their names, and of edges given as pairs."""
+    graph = StateGraph(State)
+    ends = [end for edge in edges for end in (edge[0] if isinstance(edge[0], list) else [edge[0]])]
+    given = dict(nodes)
+    for name in dict.fromkeys([*given, *ends, *(edge[1] for edge in edges)]):
+        if name not in (START, END):
+            graph.add_node(name, given.get(name) or logs(name))
+    for start, end in edges:
+        graph.add_edge(start, end)
+    return graph.compile(**options)
+
+
+def test_plain_edges_are_causes_and_a_join_is_an_aggregate(traced, read):
+    """A diamond of unequal depth: the barrier's aggregate has an edge from each branch."""
+    graph_of(
+        (START, "a"), ("a", "b"), ("a", "c"), ("c", "d"), (["b", "d"], "e"), ("e", END)
+    ).invoke({})
+    assert read.triggers(traced.trace) == {
+        "a#1": [{"LangGraph#1"}],
+        "b#1": [{"a#1"}],
+        "c#1": [{"a#1"}],
+        "d#1": [{"c#1"}],
+        "e#1": [{"b#1", "d#1"}],
+    }
+    ends = [line for line in read.outline(traced.trace) if "aggregate" in line or "e#1" in line]
+    number = {e.id: n for n, e in enumerate(traced.trace.events)}
+    closes = sorted(
+        number[e.id] for e in traced.trace.events if e.verb == "return" and e.agent in "bd"
+    )
+    assert ends == [
+        f"9 LangGraph#1 aggregate <- aggregate {closes[0]}, aggregate {closes[1]}",
+        "10 e#1 spawn <- causal 9",
+        "11 e#1 return",
+    ]
+
+
+def test_a_fan_out_of_sends_spawns_an_instance_each(traced, read):
+    """Each Send is an instance of its own, spawned by the router's decision, merged at the join."""
+    graph = StateGraph(State)
+    graph.add_node("boss", logs("boss"))
+    graph.add_node("worker", lambda state: {"log": [str(state["n"])]})
+    graph.add_node("merge", logs("merge"))
+    graph.add_edge(START, "boss")
+
+    def fan_out(state):
+        return [Send("worker", {"n": n}) for n in range(3)]
+
+    graph.add_conditional_edges("boss", fan_out, ["worker"])
+    graph.add_edge("worker", "merge")
+    graph.compile(name="team").invoke({})
+    trace = traced.trace
+    assert read.triggers(trace) == {
+        "boss#1": [{"team#1"}],
+        "worker#1": [{"boss#1"}],
+        "worker#2": [{"boss#1"}],
+        "worker#3": [{"boss#1"}],
+        "merge#1": [{"worker#1", "worker#2", "worker#3"}],
+    }
+    decide = next(e for e in trace.events if e.verb == "decide")
+    assert (decide["chosen"], decide["candidates"], decide.agent) == (["worker"], ["worker"], "team")
+    spawns = [edge.src for edge in trace.edges if edge.type == "spawn"]
+    assert spawns == [decide.id] * 3
+
+
+def test_a_loop_delegates_to_the_same_instance(traced, read):
+    """A node that is entered again is one instance; a router that ends is the stop's cause."""
+    graph = StateGraph(State)
+    graph.add_node("step", logs("step"))
+    graph.add_edge(START, "step")
+    graph.add_conditional_edges(
+        "step", lambda state: "step" if len(state["log"]) < 3 else END, ["step", END]
+    )
+    graph.compile().invoke({"log": []})
+    assert read.outline(traced.trace) == [
+        "0 LangGraph#1 begin",
+        "1 step#1 spawn <- causal 0",
+        "2 step#1 return",
+        "3 LangGraph#1 decide step <- causal 2",
+        "4 step#1 delegate <- causal 3",
+        "5 step#1 return",
+        "6 LangGraph#1 decide step <- causal 5",
+        "7 step#1 delegate <- causal 6",
+        "8 step#1 return",
+        "9 LangGraph#1 decide __end__ <- causal 8",
+        "10 LangGraph#1 stop information_complete <- causal 9",
+    ]
+
+
+def test_a_command_is_a_decision_and_a_deferred_node_waits_for_all(traced, read):
+    """`Command(goto=...)` decides; a deferred node follows from every writer, however early."""
+    graph = StateGraph(State)
+    graph.add_node("a", lambda state: Command(goto=["b", "c"], update={"log": ["a"]}))
+    for name in "bcd":
+        graph.add_node(name, logs(name))
+    graph.add_node("z", logs("z"), defer=True)
+    graph.add_conditional_edges(START, lambda state: ["a"], ["a", "z"])
+    graph.add_edge("b", "z")
+    graph.add_edge("c", "d")
+    graph.add_edge("d", "z")
+    graph.compile().invoke({})
+    assert read.triggers(traced.trace) == {
+        "a#1": [{"LangGraph#1"}],
+        "b#1": [{"a#1"}],
+        "c#1": [{"a#1"}],
+        "d#1": [{"c#1"}],
+        "z#1": [{"b#1", "d#1"}],
+    }
+    decisions = [e for e in traced.trace.events if e.verb == "decide"]
+    assert [(e["chosen"], e.get("candidates")) for e in decisions] == [
+        (["a"], ["a", "z"]),
+        (["b", "c"], None),
+    ]
+
+
+def test_a_graph_that_is_a_node_is_that_node_and_a_named_one_an_agent_in_it(traced, read):
+    """A subgraph's tasks lie in its activation, and its results come back to it."""
+    plain = graph_of((START, "x"), ("x", "y"))
+    named = graph_of((START, "x"), name="inner")
+    graph_of((START, "plain"), ("plain", "named"), nodes={"plain": plain, "named": named}).invoke({})
+    assert read.outline(traced.trace) == [
+        "0 LangGraph#1 begin",
+        "1 plain#1 spawn <- causal 0",
+        "2 x#1 spawn <- causal 1",
+        "3 x#1 return",
+        "4 y#1 spawn <- causal 3",
+        "5 y#1 return",
+        "6 plain#1 return <- return 5",
+        "7 named#1 spawn <- causal 6",
+        "8 inner#1 spawn <- spawn 7",
+        "9 x#2 spawn <- causal 8",
+        "10 x#2 return",
+        "11 inner#1 return <- return 10",
+        "12 named#1 return <- return 11",
+        "13 LangGraph#1 stop information_complete <- return 12",
+    ]
+
+
+def test_a_hand_off_to_the_parent_names_its_author_and_is_no_error(traced, read):
+    """`Command(graph=PARENT)`: the target follows from the wrapper and from who wrote it."""
+    sub = graph_of(
+        (START, "x"),
+        ("x", "y"),
+        nodes={"y": lambda state: Command(goto="target", graph=Command.PARENT)},
+    )
+    graph = StateGraph(State)
+    graph.add_node("sub", sub)
+    graph.add_node("target", logs("target"))
+    graph.add_edge(START, "sub")
+    graph.compile().invoke({})
+    assert read.triggers(traced.trace)["target#1"] == [{"sub#1", "y#1"}]
+    assert {event["status"] for event in traced.trace.events} == {"ok"}
+
+
+def test_a_graph_called_in_a_node_or_its_bare_thread_belongs_to_the_run(traced, read):
+    """A graph that a node's own code invokes is spawned by that node, in any thread."""
+    inner = graph_of((START, "x"), name="inner")
+
+    def caller(state, config):
+        inner.invoke({})
+        thread = threading.Thread(target=inner.invoke, args=({}, config))
+        thread.start()
+        thread.join()
+        return {"log": ["caller"]}
+
+    graph_of((START, "caller"), nodes={"caller": caller}).invoke({})
+    assert read.triggers(traced.trace) == {
+        "caller#1": [{"LangGraph#1"}],
+        "inner#1": [{"caller#1"}],
+        "x#1": [{"inner#1"}],
+        "inner#2": [{"caller#1"}],
+        "x#2": [{"inner#2"}],
+    }
+    assert len({span.context.trace_id for span in traced.spans}) == 1
+
+
+@pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])
+def test_functional_tasks_are_spawned_by_their_caller(traced, read, is_async):
+    """Tasks called at once are instances of their own; one called later uses one again."""
+    if is_async:
+
+        @task
+        async def asquare(n):
+            return n * n
+
+        @entrypoint()
+        async def aflow(n):
+            squares = await asyncio.gather(asquare(1), asquare(n))
+            return await asquare(sum(squares))
+
+        assert asyncio.run(aflow.ainvoke(3)) == 100
+        names = ("aflow", "asquare")
+    else:
+
+        @task
+        def square(n):
+            return n * n
+
+        @entrypoint()
+        def flow(n):
+            squares = [square(1), square(n)]
+            return square(sum(future.result() for future in squares)).result()
+
+        assert flow.invoke(3) == 100
+        names = ("flow", "square")
+    flow_, square_ = names
+    opened = [(e["to"], e.verb) for e in traced.trace.events if e.verb in ("spawn", "delegate")]
+    assert opened == [
+        (flow_, "spawn"),
+        (square_, "spawn"),
+        (square_, "spawn"),
+        (square_, "delegate"),
+    ]
+    last = [e for e in traced.trace.events if e.verb == "delegate"][0]
+    returns = [edge.type for edge in traced.trace.edges if edge.dst == last.id]
+    assert sorted(returns) == ["causal", "return", "return"]
+
+
+def test_an_interrupt_pauses_and_the_resumed_run_goes_on(traced, read):
+    """A pause is no error; the tasks that a resume need not run again are not run again."""
+    graph = graph_of(
+        (START, "ask"),
+        (START, "b"),
+        ("ask", "end"),
+        nodes={"ask": lambda state: {"log": [interrupt("?")]}},
+        checkpointer=InMemorySaver(),
+    )
+    config = {"configurable": {"thread_id": "1"}}
+    graph.invoke({}, config)
+    graph.invoke(Command(resume="yes"), config)
+    first, second = traced.traces
+    assert read.stop(first) == ("paused", "paused", "langgraph.errors.GraphInterrupt")
+    status = {e.agent: e["status"] for e in first.events if e.verb == "return"}
+    assert status == {"ask": "paused", "b": "ok"}
+    assert read.stop(second) == ("information_complete", "ok", None)
+    assert read.triggers(second) == {"ask#1": [{"LangGraph#1"}], "end#1": [{"ask#1"}]}
+
+
+def test_a_decorated_node_names_its_task_and_opens_nothing_of_its_own(traced, read):
+    """`@orchtrace.agent` on a node's function gives the task its name and role."""
+
+    @orchtrace.agent("planner", role="lead")
+    def plan(state: State) -> State:
+        return {"log": ["plan"]}
+
+    @orchtrace.agent("runner")
+    async def run(state: State, config) -> State:
+        return {"log": [config["metadata"]["langgraph_node"]]}
+
+    graph = graph_of((START, "plan"), ("plan", "run"), nodes={"plan": plan, "run": run})
+    assert asyncio.run(graph.ainvoke({}))["log"] == ["plan", "run"]
+    assert read.triggers(traced.trace) == {
+        "planner#1": [{"LangGraph#1"}],
+        "runner#1": [{"planner#1"}],
+    }
+    assert {e.get("role") for e in traced.trace.events if e["instance"] == "planner#1"} >= {"lead"}
+
+
+def test_agent_on_a_graph_names_it_and_gives_the_graph_back(traced):
+    """`orchtrace.agent(graph)` returns the very graph, which is traced under that name."""
+    graph = graph_of((START, "a"))
+    assert orchtrace.agent("scouts", role="team")(graph) is graph
+    graph.invoke({}, {"run_name": "another"})
+    opening = traced.trace.events[0]
+    assert opening["to"] == "scouts"
+
+
+def test_a_run_name_of_the_user_names_the_run(traced):
+    """A graph without a name of its own takes the run's."""
+    graph_of((START, "a")).invoke({}, {"run_name": "nightly"})
+    assert traced.trace.events[0]["to"] == "nightly"
+
+
+def test_a_graph_in_a_team_is_part_of_its_run(traced, read):
+    """Inside `@orchtrace.team` a graph is an agent that is spawned and returns."""
+    graph = graph_of((START, "a"), name="graph")
+
+    @orchtrace.team("outer")
+    def outer():
+        graph.invoke({})
+        return graph.invoke({})["log"]
+
+    assert outer() == ["a"]
+    assert read.outline(traced.trace) == [
+        "0 outer#1 begin",
+        "1 graph#1 spawn <- spawn 0",
+        "2 a#1 spawn <- causal 1",
+        "3 a#1 return",
+        "4 graph#1 return <- return 3",
+        "5 graph#2 spawn <- return 4, spawn 0",
+        "6 a#2 spawn <- causal 5",
+        "7 a#2 return",
+        "8 graph#2 return <- return 7",
+        "9 outer#1 stop information_complete <- return 8",
+    ]

@@ -1,0 +1,141 @@
+"""Every way out of a graph: spans end once, status and stop say what happened."""
+
+import asyncio
+import gc
+import operator
+from typing import Annotated
+
+import pytest
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.errors import GraphRecursionError
+from langgraph.graph import START, StateGraph
+from typing_extensions import TypedDict
+
+
+class State(TypedDict, total=False):
+    log: Annotated[list[str], operator.add]
+
+
+def loop_of(node, **options):
+    """A graph of one node that leads to itself for ever."""
+    graph = StateGraph(State)
+    graph.add_node("node", node)
+    graph.add_edge(START, "node")
+    graph.add_edge("node", "node")
+    return graph.compile(**options)
+
+
+def works(state):
+    return {"log": ["node"]}
+
+
+def test_an_error_of_a_node_reaches_the_host_as_the_same_object(traced, read):
+    """The host gets its exception; the trace says which task failed, by class alone."""
+    error = ValueError("a secret")
+
+    def fails(state):
+        raise error
+
+    with pytest.raises(ValueError, match="a secret") as caught:
+        loop_of(fails).invoke({})
+    assert caught.value is error
+    assert read.stop(traced.trace) == ("error", "error", "ValueError")
+    assert [e["status"] for e in traced.trace.events if e.agent == "node"] == ["error"]
+    assert "secret" not in traced.trace.to_json()
+    assert all("secret" not in span.to_json() for span in traced.spans)
+
+
+def test_a_recursion_limit_is_max_steps(traced, read):
+    """Out of steps: the run stops with max_steps, after the last task."""
+    with pytest.raises(GraphRecursionError):
+        loop_of(works).invoke({}, {"recursion_limit": 3})
+    assert read.stop(traced.trace) == ("max_steps", "error", "out_of_steps")
+    assert [e["status"] for e in traced.trace.events if e.agent == "node"] == ["ok"] * 3
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_a_breakpoint_is_a_pause(traced, read, when):
+    """`interrupt_before` and `interrupt_after` pause; the detail says which."""
+    graph = loop_of(works, checkpointer=InMemorySaver(), **{f"interrupt_{when}": ["node"]})
+    graph.invoke({}, {"configurable": {"thread_id": "1"}})
+    assert read.stop(traced.trace) == ("paused", "paused", f"interrupt_{when}")
+
+
+@pytest.mark.parametrize("how", ["close", "collected"])
+def test_a_consumer_that_leaves_is_no_error(traced, read, how):
+    """A stream that is closed early, or dropped, ends its run."""
+    stream = loop_of(works).stream({})
+    next(stream)
+    if how == "close":
+        stream.close()
+    del stream
+    gc.collect()
+    assert read.stop(traced.trace)[0] == "consumer_closed"
+    assert "error" not in {event["status"] for event in traced.trace.events}
+    assert "node" in {
+        e.agent for e in traced.trace.events for edge in traced.trace.edges
+        if edge.dst == traced.trace.events[-1].id and e.id == edge.src
+    }
+
+
+def test_an_async_stream_may_be_driven_and_closed_by_any_task(traced, read):
+    """Each step in a task of its own: nothing is attached across a yield."""
+
+    async def main():
+        stream = loop_of(works).astream({})
+        for _ in range(2):
+            await asyncio.create_task(anext(stream))
+        await asyncio.create_task(stream.aclose())
+
+    asyncio.run(main())
+    assert read.stop(traced.trace)[0] == "consumer_closed"
+
+
+def test_a_cancelled_run_is_cancelled(traced, read):
+    """A caller that cancels ends task and run, neither as an error."""
+    entered = asyncio.Event()
+
+    async def waits(state):
+        entered.set()
+        await asyncio.Event().wait()
+
+    async def main():
+        run = asyncio.create_task(loop_of(waits).ainvoke({}))
+        await entered.wait()
+        run.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await run
+
+    asyncio.run(main())
+    assert read.stop(traced.trace)[:2] == ("cancelled", "cancelled")
+    assert [e["status"] for e in traced.trace.events if e.agent == "node"] == ["cancelled"]
+
+
+def test_a_failing_sibling_cancels_and_only_it_is_an_error(traced, read):
+    """Of two parallel tasks one fails: the other was cancelled."""
+    entered = asyncio.Event()
+
+    async def waits(state):
+        entered.set()
+        await asyncio.Event().wait()
+
+    async def fails(state):
+        await entered.wait()
+        raise KeyError("key")
+
+    graph = StateGraph(State)
+    graph.add_node("waits", waits)
+    graph.add_node("fails", fails)
+    graph.add_edge(START, "waits")
+    graph.add_edge(START, "fails")
+    with pytest.raises(KeyError):
+        asyncio.run(graph.compile().ainvoke({}))
+    status = {e.agent: e["status"] for e in traced.trace.events if e.verb == "return"}
+    assert status == {"waits": "cancelled", "fails": "error"}
+
+
+def test_an_input_that_is_refused_ends_the_run_as_an_error(traced, read):
+    """A graph that does not even begin leaves no span open."""
+    with pytest.raises(Exception, match="input"):
+        loop_of(works).invoke(None)
+    assert read.stop(traced.trace)[0] == "error"

@@ -23,7 +23,7 @@ def main() -> None:
     try:
         from orchtrace_otel.cli._group import run  # noqa: PLC0415 - needs the extra
     except ModuleNotFoundError as error:
-        if error.name not in _OURS:
+        if (error.name or "").partition(".")[0] not in _OURS:
             raise
         print(_HOW_TO_INSTALL, file=sys.stderr)
         sys.exit(2)

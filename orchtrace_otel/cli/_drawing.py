@@ -77,20 +77,25 @@ class Palette:
 
 
 def duration(value: float) -> str:
-    """Write a duration for people, in at most 8 characters for anything under a day.
+    """Write a duration for people, in at most 9 characters.
 
     Example:
-        >>> [duration(t) for t in (0, 0.0000123, 0.0421, 1.5, 75, 7260)]
-        ['0 s', '12.3 us', '42.1 ms', '1.5 s', '1m 15s', '2h 01m']
+        >>> [duration(t) for t in (0, 0.0000123, 0.0421, 1.5, 75, 7260, 200_000)]
+        ['0 s', '12.3 us', '42.1 ms', '1.5 s', '1m 15s', '2h 01m', '2d 07h']
     """
-    if value >= 3600:  # noqa: PLR2004 - an hour
-        return f"{int(value // 3600)}h {int(value % 3600 // 60):02}m"
-    if value >= 60:  # noqa: PLR2004 - a minute
-        return f"{int(value // 60)}m {int(value % 60):02}s"
+    if value >= 10_000 * _DAY:
+        return f"{value:.2g} s"
+    for unit, size, smaller, part in _LONG:
+        if value >= size:
+            return f"{int(value // size)}{unit} {int(value % size // part):02}{smaller}"
     for unit, size in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
         if value >= size * 0.9995:
             return f"{value / size:.3g} {unit}"
-    return "0 s" if value == 0 else f"{value * 1e9:.0f} ns"
+    return "0 s" if value == 0 else f"{value * 1e9:.2g} ns"
+
+
+_DAY: Final = 86_400
+_LONG: Final = (("d", _DAY, "h", 3_600), ("h", 3_600, "m", 60), ("m", 60, "s", 1))
 
 
 def lanes(items: Sequence[Item]) -> list[Lane]:
@@ -146,10 +151,9 @@ class _Scale:
         start, end = "0", duration(self.last)
         middle = duration(self.last / 2)
         if self.cells < 40:  # noqa: PLR2004 - too narrow for three numbers
-            return f"{start}{end:>{self.cells - 1}}"
-        half = self.cells // 2
-        left = f"{start}{middle:>{half - 1 + len(middle) // 2}}"
-        return f"{left}{end:>{self.cells - len(left)}}"
+            return start + end.rjust(self.cells - 1)
+        left = start + middle.rjust(self.cells // 2 - 1 + len(middle) // 2)
+        return left + end.rjust(self.cells - len(left))
 
 
 def _bar(lane: Lane, scale: _Scale, glyphs: Glyphs) -> str:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, cast
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from orchtrace_otel.model import Event, Trace
+    from orchtrace_otel.model import Edge, Event, Trace
 
 Kind: TypeAlias = Literal["agent", "tool", "point", "event"]
 
@@ -150,8 +150,9 @@ class _Nested:
             name = _activation(event)
             if event.id == f"{name}.open":
                 item = self._opening(event)
-                activations[name or ""] = item
+                # Placed before it is known by its name: what says that it contains itself does not.
                 self._place(item, activations.get(_text(event, "parent")))
+                activations[name or ""] = item
             elif event.id.endswith(".close") and f"{event.id[:-6]}.open" in self.owners:
                 item = self.owners[f"{event.id[:-6]}.open"]
                 item.end = seconds(event.t)
@@ -189,10 +190,10 @@ class _Nested:
 
     def _finish(self) -> None:
         """Add the causes, and the end of what only the stop closed."""
-        causes: dict[str, list[str]] = {}
+        causes: dict[str, list[Edge]] = {}
         for edge in self.trace.edges:
             if edge.type != "temporal":
-                causes.setdefault(edge.dst, []).append(edge.src)
+                causes.setdefault(edge.dst, []).append(edge)
         for name, item in self.owners.items():
             if not name.endswith(".close"):
                 item.causes = self._causes(item, causes.get(name, ()))
@@ -205,18 +206,18 @@ class _Nested:
             closed.end = seconds(stop.t)
             closed.status = _text(stop, "status") or closed.status
 
-    def _causes(self, item: Item, sources: Sequence[str]) -> tuple[str, ...]:
+    def _causes(self, item: Item, edges: Sequence[Edge]) -> tuple[str, ...]:
         """Name what led to an item, its surroundings aside: they are seen."""
         work: dict[str, None] = {}
         messages: dict[str, None] = {}
-        for source in sources:
-            cause = self.owners.get(source)
+        for edge in edges:
+            cause = self.owners.get(edge.src)
             if cause is None or cause is item or cause is self.around.get(id(item)):
                 continue
             if cause.kind != "point":
                 work[cause.name] = None
-            elif cause.name == "message":
-                event = self.events[source]
+            elif edge.type == "message":
+                event = self.events[edge.src]
                 messages[self.labels.get(_text(event, "instance"), cause.agent)] = None
         if not messages:
             return _grouped(work)

@@ -93,9 +93,13 @@ def number_of(value: float) -> str:
         >>> number_of(0.1 + 0.2), number_of(1200), number_of(2.0)
         ('0.3', '1,200', '2')
     """
-    if float(value).is_integer() and abs(value) < 1e15:  # noqa: PLR2004 - then digits get lost
-        return f"{int(value):,}"
-    return f"{value:.4g}"
+    try:
+        number = float(value)
+    except OverflowError:
+        return "> 1e308" if value > 0 else "< -1e308"
+    if number.is_integer() and abs(number) < 1e15:  # noqa: PLR2004 - then digits get lost
+        return f"{int(number):,}"
+    return f"{number:.4g}"
 
 
 _NUMBERS: Final = ("events", "agents", "edges", "tokens", "speed-up")

@@ -234,6 +234,32 @@ def test_a_full_disk_leaves_no_half_line(tmp_path: Path, monkeypatch: pytest.Mon
     assert lines(tmp_path / "traces.jsonl") == [{"n": 1}, {"n": 3}]
 
 
+def test_what_was_lost_is_written_down_once_there_is_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next line that fits brings the loss to the file that the doctor reads."""
+    exporter = open_jsonl(str(tmp_path))
+
+    def write(descriptor: int, data: bytes) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "write", write)
+    for _ in range(2):
+        with pytest.raises(OSError, match="No space left"):
+            exporter.export(trace("lost"))
+    monkeypatch.undo()
+    assert exporter.complaints() == []
+
+    exporter.export(trace("kept"))
+    exporter.shutdown()
+    [loss] = lines(tmp_path / "losses.jsonl")
+    assert (loss["lost"], loss["why"], loss["pid"]) == (2, "No space left on device", os.getpid())
+    where = tmp_path / "losses.jsonl"
+    assert open_jsonl(str(tmp_path)).complaints() == [
+        f"2 lines were lost (No space left on device); {where} says when"
+    ]
+
+
 AT_A_LIMIT = """
 import resource, sys
 from pathlib import Path

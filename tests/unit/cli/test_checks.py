@@ -1,0 +1,202 @@
+"""The doctor's checks: each setting that costs data is found, with what to do."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from importlib.metadata import EntryPoint
+from pathlib import Path
+from typing import ClassVar
+
+import pytest
+
+from orchtrace_otel import adapter as adapters
+from orchtrace_otel.cli import _checks
+from orchtrace_otel.cli._checks import (
+    Finding,
+    cannot_connect,
+    what_is_configured,
+    what_is_installed,
+    without_password,
+)
+from orchtrace_otel.settings import Settings
+
+
+def found(name: str, **environ: str) -> Finding:
+    """Return what is found under `name` in an environment of these variables alone."""
+    [finding] = [one for one in what_is_configured(Settings.from_env(environ)) if one.name == name]
+    return finding
+
+
+@pytest.fixture
+def listening() -> Iterator[int]:
+    """Listen on a free port and return it."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield server.getsockname()[1]
+
+
+def test_an_empty_environment_has_nothing_wrong() -> None:
+    """Where nothing is set there are notes, and nothing to mend."""
+    findings = list(what_is_configured(Settings.from_env({})))
+    assert {finding.level for finding in findings} == {"ok", "note"}
+    assert all(finding.advice for finding in findings if finding.level == "note")
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "level"),
+    [
+        ("OTEL_SPAN_LINK_COUNT_LIMIT", "127", "wrong"),
+        ("OTEL_SPAN_LINK_COUNT_LIMIT", "128", "ok"),
+        ("OTEL_LINK_ATTRIBUTE_COUNT_LIMIT", "0", "wrong"),
+        ("OTEL_ATTRIBUTE_COUNT_LIMIT", "16", "wrong"),
+        ("OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT", "500", "ok"),
+        ("OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT", "100", "wrong"),
+        ("OTEL_SPAN_ATTRIBUTE_VALUE_LENGTH_LIMIT", "many", "wrong"),
+        ("OTEL_TRACES_SAMPLER", "always_off", "wrong"),
+        ("OTEL_TRACES_SAMPLER", "parentbased_always_on", "ok"),
+        ("OTEL_TRACES_SAMPLER", "sometimes", "wrong"),
+        ("OTEL_SDK_DISABLED", "TRUE", "wrong"),
+        ("OTEL_EXPORTER_OTLP_PROTOCOL", "http/json", "wrong"),
+        ("OTEL_EXPORTER_OTLP_CERTIFICATE", "/nowhere.pem", "wrong"),
+        ("OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT", "yes please", "wrong"),
+    ],
+)
+def test_a_setting_that_costs_data_is_wrong(name: str, value: str, level: str) -> None:
+    """Limits that cut edges, samplers that drop runs, and words nobody knows are told."""
+    finding = found(name, **{name: value})
+    assert (finding.level, bool(finding.advice)) == (level, level == "wrong")
+
+
+@pytest.mark.parametrize(
+    ("ratio", "level"),
+    [("0.1", "note"), ("0", "wrong"), ("1", "ok"), ("2", "wrong"), ("x", "wrong")],
+)
+def test_a_ratio_says_how_much_is_kept(ratio: str, level: str) -> None:
+    """Sampling may be meant, so it is a note; what keeps nothing or is no ratio is wrong."""
+    environ = {"OTEL_TRACES_SAMPLER": "traceidratio", "OTEL_TRACES_SAMPLER_ARG": ratio}
+    assert found("OTEL_TRACES_SAMPLER_ARG", **environ).level == level
+
+
+def test_no_limit_is_no_fault() -> None:
+    """The word that switches a limit off is understood."""
+    names = [
+        f.name for f in what_is_configured(Settings.from_env({"OTEL_ATTRIBUTE_COUNT_LIMIT": ""}))
+    ]
+    assert "OTEL_*_LIMIT" in names
+
+
+def test_an_endpoint_that_answers_is_fine(listening: int) -> None:
+    """The endpoint of the environment is asked for a connection."""
+    url = f"http://me:secret@127.0.0.1:{listening}/v1/traces"
+    finding = found("OTEL_EXPORTER_OTLP_ENDPOINT", OTEL_EXPORTER_OTLP_ENDPOINT=url)
+    assert (finding.level, finding.found) == (
+        "ok",
+        f"http://127.0.0.1:{listening}/v1/traces takes connections",
+    )
+
+
+def test_an_endpoint_that_is_down_is_wrong() -> None:
+    """So is one that an exporter of ours is configured with, though the exporter opens."""
+    spec = "otlp:http://127.0.0.1:9"
+    findings = what_is_configured(Settings.from_env({"ORCHTRACE_EXPORTERS": spec}))
+    assert [(f.topic, f.level, f.found) for f in findings if f.name == spec] == [
+        ("exporters", "ok", "opens"),
+        ("endpoints", "wrong", "http://127.0.0.1:9: Connection refused"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("url", "why"),
+    [
+        ("http://127.0.0.1:9", "Connection refused"),
+        ("127.0.0.1:9", "Connection refused"),
+        ("http://", "no host in it"),
+        ("http://h:99999", "Port out of range 0-65535"),
+        ("http://" + "x" * 70 + ".example", None),
+    ],
+)
+def test_what_cannot_be_reached_says_why(url: str, why: str | None) -> None:
+    """A wrong address is told in words, whatever is wrong with it."""
+    said = cannot_connect(url)
+    assert said
+    assert why is None or said == why
+
+
+def test_passwords_are_not_shown() -> None:
+    """A report can be sent to others."""
+    assert without_password("https://me:pw@host:1/a/b?token=x") == "https://host:1/a/b"
+    assert without_password("host:1") == "host:1"
+
+
+def test_an_exporter_that_cannot_open_is_wrong(tmp_path: Path) -> None:
+    """Each exporter of the environment is opened as an application would open it."""
+    (tmp_path / "file").write_text("")
+    spec = f"jsonl:{tmp_path}/file/traces/"
+    finding = found(spec, ORCHTRACE_EXPORTERS=spec)
+    assert (finding.level, finding.advice) == ("wrong", "correct ORCHTRACE_EXPORTERS")
+    assert "must be able to write" in finding.found
+
+
+def test_what_an_exporter_lost_is_told(tmp_path: Path) -> None:
+    """Losses that an earlier process wrote down are part of the report."""
+    (tmp_path / "losses.jsonl").write_text('{"lost":3,"why":"No space left on device"}\nnonsense\n')
+    spec = f"jsonl:{tmp_path}"
+    findings = what_is_configured(Settings.from_env({"ORCHTRACE_EXPORTERS": spec}))
+    assert [(f.level, f.found) for f in findings if f.name == spec] == [
+        ("ok", "opens"),
+        (
+            "wrong",
+            f"3 lines were lost (No space left on device); {tmp_path}/losses.jsonl says when",
+        ),
+    ]
+
+
+def test_a_store_that_cannot_be_written_is_wrong(tmp_path: Path) -> None:
+    """A folder that can be created is fine, one below a file is not."""
+    (tmp_path / "file").write_text("")
+    assert found("ORCHTRACE_STORE", ORCHTRACE_STORE=f"{tmp_path}/a/b").level == "ok"
+    assert found("ORCHTRACE_STORE", ORCHTRACE_STORE=f"{tmp_path}/file/b").level == "wrong"
+
+
+def test_versions_are_told() -> None:
+    """The report names Python, ourselves and OpenTelemetry."""
+    levels = {finding.name: finding.level for finding in what_is_installed()}
+    assert {levels["Python"], levels["orchtrace-otel"], levels["opentelemetry-sdk"]} == {"ok"}
+
+
+class Absent:
+    """An adapter whose framework is not installed."""
+
+    extra = "absent"
+    requires: ClassVar = {"no-such-framework": ">=1"}
+
+
+class Outdated(Absent):
+    """An adapter whose framework is too old."""
+
+    requires: ClassVar = {"pytest": ">=999"}
+
+    @classmethod
+    def unmet(cls) -> str:
+        return "pytest>=999 (found 9)"
+
+
+@pytest.mark.parametrize(
+    ("kind", "level", "told"),
+    [
+        (Absent, "note", "no-such-framework is not installed"),
+        (Outdated, "wrong", "needs pytest>=999 (found 9)"),
+        (None, "wrong", "nowhere:Adapter does not load: ModuleNotFoundError"),
+    ],
+)
+def test_adapters_are_told(
+    kind: type | None, level: str, told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Absent is worth a note, out of range or broken is wrong; each has the line to run."""
+    entry = EntryPoint("some", "nowhere:Adapter", adapters.GROUP)
+    if kind is not None:
+        monkeypatch.setattr(EntryPoint, "load", lambda self: kind)
+    monkeypatch.setattr(_checks.adapters, "registered", lambda: {"some": entry})
+    [finding] = [one for one in what_is_installed() if one.topic == "adapters"]
+    assert (finding.level, finding.found.startswith(told)) == (level, True)
+    assert ("pip install 'orchtrace-otel[absent]'" in finding.advice) == (kind is not None)

@@ -17,8 +17,6 @@ What becomes what:
 
 from __future__ import annotations
 
-import asyncio
-import concurrent.futures
 import functools
 import inspect
 from collections.abc import AsyncGenerator, Callable, Generator, Mapping
@@ -26,7 +24,6 @@ from dataclasses import dataclass
 from types import CoroutineType
 from typing import Any, Final, TypeVar, overload
 
-import wrapt
 from opentelemetry import context as otel_context
 from opentelemetry.context import Context
 
@@ -234,7 +231,7 @@ def _trace_call(plan: Plan, function: Callable[..., Any], owner: object) -> Call
         detach(token)
         if isinstance(result, CoroutineType):
             return _await(call, result)
-        if isinstance(result, (asyncio.Future, concurrent.futures.Future)):
+        if hasattr(type(result), "add_done_callback"):  # a future of asyncio or of a pool
             result.add_done_callback(functools.partial(_close_future, call))
         else:
             close_call(call, result)
@@ -245,12 +242,12 @@ def _trace_call(plan: Plan, function: Callable[..., Any], owner: object) -> Call
 
 @guarded
 def _close_future(call: Call, future: Any) -> None:
-    if future.cancelled():
-        close_call(call, None, asyncio.CancelledError())
-    elif future.exception() is not None:
-        close_call(call, None, future.exception())
+    try:
+        result = future.result()
+    except BaseException as error:  # noqa: BLE001 - the future's own, told to whoever awaits it
+        close_call(call, None, error)
     else:
-        close_call(call, future.result())
+        close_call(call, result)
 
 
 async def _await(call: Call, coroutine: CoroutineType[Any, Any, Any]) -> Any:
@@ -385,29 +382,6 @@ def _trace_class(plan: Plan, kind: type) -> type:
     return kind
 
 
-class TracedObject(wrapt.ObjectProxy):  # type: ignore[misc]
-    """An object whose entry methods are traced; everything else is the object's own."""
-
-    def __init__(self, wrapped: Any, plan: Plan) -> None:
-        super().__init__(wrapped)
-        methods = {name: getattr(wrapped, name, None) for name in ENTRY_METHODS}
-        self._self_traced = {
-            name: trace_function(plan, method, wrapped)
-            for name, method in methods.items()
-            if callable(method)
-        }
-
-    def __getattribute__(self, name: str) -> Any:
-        if name in ENTRY_METHODS:
-            traced = super().__getattribute__("_self_traced").get(name)
-            if traced is not None:
-                return traced
-        return super().__getattribute__(name)
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self._self_traced["__call__"](*args, **kwargs)
-
-
 def _apply(plan: Plan, target: Any) -> Any:
     """Trace whatever was decorated."""
     if isinstance(target, (staticmethod, classmethod)):
@@ -420,7 +394,17 @@ def _apply(plan: Plan, target: Any) -> Any:
     if claimed is not None:
         return claimed
     if any(callable(getattr(target, name, None)) for name in ENTRY_METHODS):
-        return TracedObject(target, plan)
+        from orchtrace_otel.proxy import TracedObject  # noqa: PLC0415 - wrapt takes long to load
+
+        methods = {name: getattr(target, name, None) for name in ENTRY_METHODS}
+        return TracedObject(
+            target,
+            {
+                name: trace_function(plan, method, target)
+                for name, method in methods.items()
+                if callable(method)
+            },
+        )
     msg = (
         f"@{plan.kind} needs something that can be called, or an object with one of "
         f"{', '.join(ENTRY_METHODS)}, got {type(target).__qualname__}; "

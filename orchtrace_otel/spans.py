@@ -11,7 +11,6 @@ code they run, and never across a yield.
 
 from __future__ import annotations
 
-import asyncio
 import time
 import weakref
 from collections import deque
@@ -891,7 +890,6 @@ def _open_point(
 outcomes: Final[dict[type[BaseException], tuple[str, str]]] = {
     Exception: ("error", "error"),
     GeneratorExit: ("cancelled", "consumer_closed"),
-    asyncio.CancelledError: ("cancelled", "cancelled"),
     KeyboardInterrupt: ("cancelled", "cancelled"),
     BaseException: ("cancelled", "external"),
 }
@@ -908,7 +906,10 @@ def outcome(error: BaseException | None) -> tuple[str, str]:
     """
     if error is None:
         return ("ok", "information_complete")
-    return next(outcomes[kind] for kind in type(error).__mro__ if kind in outcomes)
+    kinds = type(error).__mro__
+    if any(kind.__name__ == "CancelledError" for kind in kinds):
+        return ("cancelled", "cancelled")  # asyncio's, without importing asyncio
+    return next(outcomes[kind] for kind in kinds if kind in outcomes)
 
 
 def error_type(error: BaseException) -> str:

@@ -1,0 +1,31 @@
+"""An object whose entry methods are traced, for objects that no adapter knows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import wrapt
+
+
+class TracedObject(wrapt.ObjectProxy[Any]):
+    """Stands for an object; everything but its entry methods is the object's own.
+
+    Args:
+        wrapped: The object.
+        traced: Its entry methods, traced, by name.
+    """
+
+    def __init__(self, wrapped: Any, traced: Mapping[str, Callable[..., Any]]) -> None:
+        super().__init__(wrapped)
+        self._self_traced = traced
+
+    def __getattribute__(self, name: str) -> Any:
+        if not name.startswith("_"):
+            traced = super().__getattribute__("_self_traced").get(name)
+            if traced is not None:
+                return traced
+        return super().__getattribute__(name)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self._self_traced["__call__"](*args, **kwargs)

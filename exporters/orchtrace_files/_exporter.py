@@ -39,6 +39,7 @@ class JsonlExporter:
 
     Example:
         >>> import tempfile
+        >>> from orchtrace_otel.model import Reward
         >>> folder = tempfile.mkdtemp()
         >>> exporter = open_jsonl(folder)
         >>> exporter.amend("r-1", Reward(id="a", component="correctness", value=1.0))

@@ -88,9 +88,9 @@ def duration(value: float) -> str:
     for unit, size, smaller, part in _LONG:
         if value >= size:
             return f"{int(value // size)}{unit} {int(value % size // part):02}{smaller}"
-    for unit, size in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
-        if value >= size * 0.9995:
-            return f"{value / size:.3g} {unit}"
+    for unit, scale in (("s", 1.0), ("ms", 1e3), ("us", 1e6)):
+        if value * scale >= 0.9995:  # noqa: PLR2004 - what three digits round up to 1
+            return f"{value * scale:.3g} {unit}"
     return "0 s" if value == 0 else f"{value * 1e9:.2g} ns"
 
 

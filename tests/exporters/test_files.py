@@ -422,3 +422,31 @@ def test_a_fork_in_the_midst_of_a_write_blocks_nobody(tmp_path: Path) -> None:
     path = tmp_path / "traces.jsonl"
     subprocess.run([sys.executable, "-W", "ignore", "-c", FORKS, path], check=True, timeout=30)
     assert lines(path) == [{"by": "child"}, {"by": "parent"}]
+
+
+ON_A_FULL_DISK = """
+import logging, resource, sys
+import orchtrace_otel as orchtrace
+logging.basicConfig(format="%(message)s")
+orchtrace.configure(exporters=["jsonl:" + sys.argv[1]])
+resource.setrlimit(resource.RLIMIT_FSIZE, (4000, 4000))
+@orchtrace.team("adders")
+def add(a, b):
+    return a + b
+print([add(n, 1) for n in range(20)] == list(range(1, 21)))
+orchtrace.flush()
+print(orchtrace.losses()["export_failed:JsonlExporter"])
+orchtrace.shutdown()
+"""
+
+
+def test_an_application_goes_on_when_the_disk_is_full(tmp_path: Path) -> None:
+    """Its results are right, what fits is written whole, and each loss is counted and told."""
+    done = subprocess.run(
+        [sys.executable, "-c", ON_A_FULL_DISK, tmp_path], capture_output=True, text=True, check=True
+    )
+    written = len(lines(tmp_path / "traces.jsonl"))
+    assert written > 0
+    assert done.stdout == f"True\n{20 - written}\n"
+    assert done.stderr.count("further losses of this kind are counted and told at shutdown") == 1
+    assert f"export_failed:JsonlExporter: {20 - written}" in done.stderr

@@ -10,6 +10,7 @@ import threading
 from collections.abc import Iterator
 from concurrent import futures
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -328,3 +329,29 @@ def test_an_application_neither_waits_nor_ends_late() -> None:
         )
     assert done.stdout == "True\nTrue\n"
     assert done.stderr.count("takes no spans") == 1
+
+
+def test_the_demo_ships_its_spans(tmp_path: Path) -> None:
+    """`orchtrace demo --otlp URL`: whole runs arrive, with their edges as links."""
+    with http_collector() as collector:
+        subprocess.run(
+            [sys.executable, "-m", "orchtrace_otel.cli", "demo", "--otlp", collector.url],
+            cwd=tmp_path,
+            env={"PYTHONUTF8": "1"},
+            capture_output=True,
+            check=True,
+        )
+    spans = [
+        span
+        for _, _, request in collector.requests
+        for resource in request.resource_spans
+        for scope in resource.scope_spans
+        for span in scope.spans
+    ]
+    roots = [span for span in spans if span.name.startswith("invoke_workflow ")]
+    assert len(roots) == 3
+    assert {span.trace_id for span in spans} == {root.trace_id for root in roots}
+    known = {span.span_id for span in spans}
+    linked = {link.span_id for span in spans for link in span.links}
+    assert linked
+    assert linked <= known

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextvars import Token
 from typing import Any
 
@@ -38,14 +38,14 @@ class Call:
         """End what was opened, with the result or the last item, or an error."""
 
 
-async def follow(open_call: Opener, wrapped: Function, args: Any, kwargs: Any) -> Any:
+async def follow(open_call: Opener, work: Awaitable[Any]) -> Any:
     """Await the host's coroutine as a call that is open, and current, meanwhile."""
     call = open_call()
     if call is None:
-        return await wrapped(*args, **kwargs)
+        return await work
     token = call.attach()
     try:
-        result = await wrapped(*args, **kwargs)
+        result = await work
     except BaseException as error:
         detach(token)
         call.close(None, error)

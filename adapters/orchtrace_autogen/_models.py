@@ -78,7 +78,7 @@ def _facts(result: f.CreateResult) -> dict[str, Value]:
 
 
 def _create(wrapped: Any, client: Any, args: Any, kwargs: Any) -> Any:
-    return follow(lambda: _open(client), wrapped, args, kwargs)
+    return follow(lambda: _open(client), wrapped(*args, **kwargs))
 
 
 def _create_stream(wrapped: Any, client: Any, args: Any, kwargs: Any) -> Any:

@@ -21,6 +21,7 @@ from orchtrace_otel.spans import (
     Activation,
     Run,
     Value,
+    error_type,
     is_suppressed,
     join_run,
     open_activation,
@@ -186,7 +187,7 @@ class AgentCall(_Entered):
     @guarded
     def close(self, _result: Any, error: BaseException | None, /) -> None:
         """End the agent's work, and the run that it was."""
-        stop = Stop(outcome(error)[1], None if error is None else type(error).__name__)
+        stop = Stop(outcome(error)[1], None if error is None else error_type(error))
         self.entry.close(stop, error, self.work.rest())
 
 
@@ -222,7 +223,7 @@ class TeamCall(_Entered):
         if error is not None:
             status, reason = outcome(error)
             detail = team.stopped.detail if team.stopped is not None and status == "error" else None
-            stop = Stop(reason, detail or type(error).__name__)
+            stop = Stop(reason, detail or error_type(error))
         edge_type = "causal" if self.entry.run is not None else "return"
         edges = team.ending(edge_type) + team.work.rest()
         self.entry.close(stop, error, edges)
@@ -246,7 +247,7 @@ class RunHooks:
 
     def agent_run(self, wrapped: Any, agent: f.BaseChatAgent, args: Any, kwargs: Any) -> Any:
         """Trace `BaseChatAgent.run`."""
-        return follow(lambda: self._open_agent(agent, args, kwargs), wrapped, args, kwargs)
+        return follow(lambda: self._open_agent(agent, args, kwargs), wrapped(*args, **kwargs))
 
     def agent_stream(self, wrapped: Any, agent: f.BaseChatAgent, args: Any, kwargs: Any) -> Any:
         """Trace `BaseChatAgent.run_stream`."""

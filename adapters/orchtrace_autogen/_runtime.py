@@ -87,10 +87,12 @@ class RuntimeHooks:
             return wrapped(*args, **kwargs)
         handled = kwargs["ctx"] if "ctx" in kwargs else args[1]
         if not isinstance(agent, f.ChatAgentContainer):
-            return follow(lambda: _handling(team, agent, handled.message_id), wrapped, args, kwargs)
+            return follow(
+                lambda: _handling(team, agent, handled.message_id), wrapped(*args, **kwargs)
+            )
         if type(args[0]) is not f.Request:
             return wrapped(*args, **kwargs)
-        return follow(lambda: _turn(team, agent, handled.message_id), wrapped, args, kwargs)
+        return follow(lambda: _turn(team, agent, handled.message_id), wrapped(*args, **kwargs))
 
 
 @guarded

@@ -43,12 +43,30 @@ def stop_of(manager: f.BaseGroupChatManager, source: str, content: str) -> Stop:
     """
     if source == f.manager_name(manager):
         return _own(manager, content)
-    names = source.split(", ")
-    reasons = [_REASONS[name] for name in names if name in _REASONS]
-    if len(reasons) == len(names):
-        return Stop(reasons[0], source)
-    detail = ", ".join(_classes(f.condition(manager), names)) or None
-    return Stop(reasons[0] if reasons else "information_complete", detail)
+    parts = _parts(f.condition(manager))
+    names = source.split(", ") if len(parts) > 1 else [*parts]
+    fired = [_base(parts[name]) if name in parts else name for name in names]
+    reasons = [_REASONS[name] for name in fired if name in _REASONS]
+    known = [name for name in names if name in parts or name in _REASONS]
+    hosts = [name for name in parts if _base(parts[name]) not in _REASONS]
+    if len(known) < len(names) and len(hosts) == 1:
+        # A condition of the host's own signs with any text; only one can have been meant.
+        known += hosts
+    return Stop(reasons[0] if reasons else "information_complete", ", ".join(known) or None)
+
+
+def _parts(condition: Any) -> dict[str, type]:
+    """Return the classes of the conditions that a condition is combined of, by name."""
+    combined = getattr(condition, _PARTS, None)
+    if combined is None:
+        return {} if condition is None else {type(condition).__name__: type(condition)}
+    return {name: kind for part in combined for name, kind in _parts(part).items()}
+
+
+def _base(kind: type) -> str:
+    """Return the built-in condition that a class is, or its own name."""
+    names = [base.__name__ for base in kind.__mro__]
+    return next((name for name in names if name in _REASONS), names[0])
 
 
 def _own(manager: f.BaseGroupChatManager, content: str) -> Stop:
@@ -62,20 +80,3 @@ def _own(manager: f.BaseGroupChatManager, content: str) -> Stop:
     if content == "The group chat has already terminated.":
         return Stop("unknown", "already terminated")
     return Stop("information_complete", type(manager).__name__)
-
-
-def _classes(condition: Any, names: list[str]) -> list[str]:
-    """Return the classes that fired: the built-in ones by name, the host's where only those fit.
-
-    A condition of the host's own may sign with any text, even a message's source.
-    """
-    known = [name for name in names if name in _REASONS]
-    hosts = [kind for kind in _leaves(condition) if kind not in _REASONS]
-    return known + (hosts if len(hosts) == len(names) - len(known) else [])
-
-
-def _leaves(condition: Any) -> list[str]:
-    parts = getattr(condition, _PARTS, None)
-    if parts is None:
-        return [] if condition is None else [type(condition).__name__]
-    return [name for part in parts for name in _leaves(part)]

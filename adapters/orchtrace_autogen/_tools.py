@@ -46,7 +46,7 @@ def _is_error(result: Any) -> bool:
 def assistant_call(wrapped: Any, _assistant: Any, args: Any, kwargs: Mapping[str, Any]) -> Any:
     """Trace `AssistantAgent._execute_tool_call`, where every kind of tool comes along."""
     call = kwargs.get("tool_call") or (args[0] if args else None)
-    return follow(lambda: _open_call(call), wrapped, args, kwargs)
+    return follow(lambda: _open_call(call), wrapped(*args, **kwargs))
 
 
 @guarded
@@ -56,7 +56,7 @@ def _open_call(call: Any) -> Call | None:
 
 def tool_run(wrapped: Any, tool: f.BaseTool[Any, Any], args: Any, kwargs: Mapping[str, Any]) -> Any:
     """Trace `BaseTool.run_json`."""
-    return follow(lambda: _open_run(tool, args, kwargs), wrapped, args, kwargs)
+    return follow(lambda: _open_run(tool, args, kwargs), wrapped(*args, **kwargs))
 
 
 def tool_stream(

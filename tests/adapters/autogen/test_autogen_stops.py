@@ -43,6 +43,10 @@ class Bored(TerminationCondition):
         self._done = False
 
 
+async def _run_alone(agent, condition) -> None:
+    await RoundRobinGroupChat([agent], termination_condition=condition).run(task="go")
+
+
 def _external() -> ExternalTermination:
     condition = ExternalTermination()
     condition.set()
@@ -129,9 +133,29 @@ def test_condition_of_the_hosts_own_is_named_by_its_class(traced, script) -> Non
 
     team = RoundRobinGroupChat([script.agent("a", "one")], termination_condition=Bored())
     asyncio.run(team.run(task="go"))
-    assert traced.trace.stop["stop_reason"] == "information_complete"
+    stop = traced.trace.stop
+    assert (stop["stop_reason"], stop["stop_detail"]) == ("information_complete", "Bored")
     assert "secret" not in traced.trace.to_json()
     assert "a, b and c" not in traced.trace.to_json()
+
+
+def test_condition_of_the_hosts_own_is_named_among_others(traced, script) -> None:
+    """Combined with built-in ones, the host's condition is the one that none of them is."""
+    either = Bored() | MaxMessageTermination(9)
+    asyncio.run(_run_alone(script.agent("a", "one"), either))
+    stop = traced.trace.stop
+    assert (stop["stop_reason"], stop["stop_detail"]) == ("information_complete", "Bored")
+
+
+def test_condition_derived_from_a_built_in_one_keeps_its_reason(traced, script) -> None:
+    """A subclass is named by its own class and typed by its base."""
+
+    class Patience(MaxMessageTermination):
+        pass
+
+    asyncio.run(_run_alone(script.agent("a", "one"), Patience(2)))
+    stop = traced.trace.stop
+    assert (stop["stop_reason"], stop["stop_detail"]) == ("max_steps", "Patience")
 
 
 def test_turn_limit(traced, plain) -> None:

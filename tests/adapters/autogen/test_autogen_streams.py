@@ -144,7 +144,7 @@ def test_cancellation_token_is_a_cancelled_run(traced, plain) -> None:
 
     asyncio.run(cancel())
     trace = traced.trace
-    assert _stop(trace) == ("cancelled", "CancelledError", "cancelled")
+    assert _stop(trace) == ("cancelled", "asyncio.exceptions.CancelledError", "cancelled")
     assert [e["status"] for e in trace.events if e.verb == "return"] == ["cancelled"]
 
 

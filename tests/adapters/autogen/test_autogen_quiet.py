@@ -1,0 +1,132 @@
+"""When nobody listens, or stops listening half-way, the host runs as it is."""
+
+import asyncio
+from dataclasses import dataclass
+
+import pytest
+from autogen_agentchat.teams import RoundRobinGroupChat
+from autogen_core import (
+    AgentId,
+    MessageContext,
+    RoutedAgent,
+    SingleThreadedAgentRuntime,
+    message_handler,
+)
+from opentelemetry.instrumentation.utils import suppress_instrumentation
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
+
+import orchtrace_otel as orchtrace
+from orchtrace_otel import spans
+from orchtrace_otel.testing import capture
+
+
+@dataclass
+class Word:
+    """A message of the core's own kind."""
+
+    text: str
+
+
+def _said(result) -> list[str]:
+    return [message.to_text() for message in result.messages]
+
+
+def test_suppressed_instrumentation_starts_nothing(traced, plain) -> None:
+    """Under OpenTelemetry's switch for instrumentations no span is made."""
+    team = RoundRobinGroupChat([plain("a"), plain("b")], max_turns=2)
+    with suppress_instrumentation():
+        result = asyncio.run(team.run(task="go"))
+    assert _said(result) == ["go", "a 1", "b 1"]
+    assert traced.started == 0
+
+
+def test_sampled_out_run_is_the_hosts_own(plain) -> None:
+    """A provider of the user's that drops the root leaves the run untraced and unharmed."""
+    provider = TracerProvider(sampler=ALWAYS_OFF)
+    before = spans.use(spans.Tracing(provider.get_tracer("none")))
+    try:
+        with orchtrace.instrument("autogen"):
+            team = RoundRobinGroupChat([plain("a"), plain("b")], max_turns=2)
+            team_said = _said(asyncio.run(team.run(task="go")))
+            agent_said = _said(asyncio.run(plain("c").run(task="go")))
+    finally:
+        spans.use(before)
+    assert (team_said, agent_said) == (["go", "a 1", "b 1"], ["go", "c 1"])
+
+
+def test_without_a_provider_nothing_is_traced(plain) -> None:
+    """Instrumented, but with nobody to listen: the team runs as it is."""
+    before = spans.use(None)
+    try:
+        with orchtrace.instrument("autogen"):
+            team = RoundRobinGroupChat([plain("a")], max_turns=1)
+            assert _said(asyncio.run(team.run(task="go"))) == ["go", "a 1"]
+    finally:
+        spans.use(before)
+
+
+def test_run_that_outlives_the_instrumentation_ends(plain) -> None:
+    """Taken out half-way, we still end what we began, and begin nothing more."""
+
+    async def half() -> None:
+        handle = orchtrace.instrument("autogen")
+        stream = RoundRobinGroupChat([plain("a"), plain("b")], max_turns=4).run_stream(task="go")
+        await anext(stream)
+        handle.uninstrument()
+        async for _ in stream:
+            pass
+
+    with capture() as captured:
+        asyncio.run(half())
+    assert captured.open == {}
+    assert captured.trace.stop["status"] == "ok"
+
+
+def test_team_that_runs_on_after_its_consumer_left(traced, plain) -> None:
+    """On a runtime of the host's a team goes on; what is open then still ends."""
+
+    async def leave() -> None:
+        runtime = SingleThreadedAgentRuntime()
+        runtime.start()
+        agents = [plain("a"), plain("b")]
+        team = RoundRobinGroupChat(agents, max_turns=6, runtime=runtime)
+        stream = team.run_stream(task="go")
+        await anext(stream)
+        await stream.aclose()
+        await runtime.stop_when_idle()
+        assert [agent.spoke for agent in agents] == [3, 3]
+
+    asyncio.run(leave())
+    assert traced.trace.stop["stop_reason"] == "consumer_closed"
+
+
+def test_agents_of_the_core_are_left_alone(traced) -> None:
+    """A routed agent that is in no team gets its messages and its caller the answers."""
+
+    class Echo(RoutedAgent):
+        @message_handler
+        async def echo(self, message: Word, ctx: MessageContext) -> Word:
+            return Word(message.text * 2)
+
+    async def ask() -> Word:
+        runtime = SingleThreadedAgentRuntime()
+        await Echo.register(runtime, "echo", lambda: Echo("echo"))
+        runtime.start()
+        answer = await runtime.send_message(Word("hi"), AgentId("echo", "default"))
+        await runtime.stop_when_idle()
+        return answer
+
+    assert asyncio.run(ask()) == Word("hihi")
+    assert traced.started == 0
+
+
+def test_wrong_arguments_fail_where_they_did(plain) -> None:
+    """A call that AutoGen refuses is refused at the same place, and is no run."""
+    agent = plain("a")
+    team = RoundRobinGroupChat([agent], max_turns=1)
+    with capture() as captured, orchtrace.instrument("autogen"):
+        for entry in (team.run_stream, agent.run_stream, agent.run):
+            with pytest.raises(TypeError, match="tsk"):
+                entry(tsk="go")
+    assert captured.started == 0

@@ -12,17 +12,20 @@ import logging
 import sys
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 
-import wrapt
+from opentelemetry import context as otel_context
 
+from orchtrace_otel import spans
 from orchtrace_otel._guard import guarded
 from orchtrace_otel.errors import ConfigError, MissingDependencyError
+from orchtrace_otel.flow import Job
 
-# Only setting up needs importlib.metadata, packaging and the threading instrumentation, and
-# together they cost as much to import as the SDK does: each is imported where it is used.
+# Only setting up needs importlib.metadata, packaging, wrapt and the threading instrumentation,
+# and together they cost more to import than the SDK does: each is imported where it is used.
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
@@ -60,6 +63,8 @@ class Patches:
         Raises:
             AttributeError: If there is no such attribute.
         """
+        import wrapt  # noqa: PLC0415 - see above
+
         original = vars(owner).get(name, _INHERITED)
         target = getattr(owner, name) if original is _INHERITED else original
         ours = wrapt.FunctionWrapper(target, wrapper, enabled=self._is_active)
@@ -177,9 +182,7 @@ def load(name: str) -> Adapter:
 
 
 def _missing(name: str, extra: str, unmet: str) -> str:
-    return (
-        f"adapter {name!r} needs {unmet}; run: pip install 'orchtrace-otel[{extra}]'"
-    )
+    return f"adapter {name!r} needs {unmet}; run: pip install 'orchtrace-otel[{extra}]'"
 
 
 class Instrumented:
@@ -268,6 +271,30 @@ def wrap(target: Any, name: str, role: str | None) -> Any:
     return None
 
 
+@contextmanager
+def alone(adapter: Adapter) -> Generator[Instrumented, None, None]:
+    """Put `adapter` in, and any other of its name out meanwhile; for tests of adapters."""
+    name = adapter.name
+    with _lock:
+        before, users = _known.pop(name, None), _active.pop(name, 0)
+        if before is not None and users:
+            before.uninstrument()
+        hold(adapter)
+        handle = Instrumented([name])
+    try:
+        yield handle
+    finally:
+        with _lock:
+            while _active.get(name):
+                _release(name)
+            _active.pop(name, None)
+            _known.pop(name, None)
+            if before is not None:
+                _known[name], _active[name] = before, users
+                if users:
+                    before.instrument()
+
+
 class _Threads(Adapter):
     """Hands causes on to threads and pools, through OpenTelemetry's own instrumentation."""
 
@@ -278,8 +305,11 @@ class _Threads(Adapter):
 
     def __init__(self) -> None:
         self._ours = False
+        self._patches: Patches | None = None
 
     def instrument(self) -> None:
+        from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415 - see above
+
         from opentelemetry.instrumentation.threading import (  # noqa: PLC0415 - see above
             ThreadingInstrumentor,
         )
@@ -288,8 +318,12 @@ class _Threads(Adapter):
         self._ours = not instrumentor.is_instrumented_by_opentelemetry
         if self._ours:
             instrumentor.instrument()
+        self._patches = Patches()
+        self._patches.wrap(ThreadPoolExecutor, "submit", _submit)
 
     def uninstrument(self) -> None:
+        if self._patches is not None:
+            self._patches.undo()
         if self._ours:
             from opentelemetry.instrumentation.threading import (  # noqa: PLC0415 - see above
                 ThreadingInstrumentor,
@@ -297,6 +331,27 @@ class _Threads(Adapter):
 
             ThreadingInstrumentor().uninstrument()
             self._ours = False
+
+
+def _submit(
+    wrapped: Callable[..., Any],
+    pool: Any,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],  # noqa: ARG001 - wrapt's signature
+) -> Any:
+    """Submit work to a pool with the causes that it has now; later its thread cannot know them."""
+    job = _hand_over()
+    if job is None or not args:
+        return wrapped(*args, **kwargs)
+    return wrapped(job.run, *args, **kwargs)
+
+
+@guarded
+def _hand_over() -> Job | None:
+    scope = spans.scope_of(otel_context.get_current())
+    if scope is None or not scope.run.is_recording or scope.run.is_closed:
+        return None
+    return Job(scope.flow)
 
 
 _threads: Final = _Threads()

@@ -2,21 +2,29 @@
 
 A `Flow` follows one stretch of an agent's work. What is called in it follows from
 the latest thing it did, and what came back from callees enters whatever it does
-next. Work handed to another asyncio task or thread is a fork: causes go in, and
-returns come back to the flow when its owner next does something, but forks do not
-see each other.
+next. Work handed to another asyncio task or thread is a fork: what its source knew
+goes in, what it does is a sequence of its own, and what came back to it enters what
+the source does next. Forks of one source do not see each other while they run; one
+that begins when others are over follows from those.
 """
 
 from __future__ import annotations
 
-import asyncio
+import sys
 import threading
-from collections import deque
-from typing import NamedTuple, TypeAlias
+import weakref
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, NamedTuple, ParamSpec, TypeAlias, TypeVar
 
 from opentelemetry.trace import SpanContext
 
+if TYPE_CHECKING:
+    import asyncio
+
 Unit: TypeAlias = "asyncio.Task[object] | int"
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 class Mark(NamedTuple):
@@ -32,10 +40,13 @@ Edge: TypeAlias = tuple[str, Mark]
 
 def unit() -> Unit:
     """Return what runs now: the asyncio task, else the thread's identity."""
-    loop = asyncio._get_running_loop()  # noqa: SLF001 - current_task() raises without one
-    if loop is None:
+    # Whoever runs a loop has imported asyncio; importing it for all others costs more
+    # than all of this project.
+    tasks = sys.modules.get("asyncio.tasks")
+    if tasks is None:
         return threading.get_ident()
-    return asyncio.current_task(loop) or threading.get_ident()
+    loop = tasks.events._get_running_loop()  # noqa: SLF001 - current_task() raises without one
+    return (None if loop is None else tasks.current_task(loop)) or threading.get_ident()
 
 
 class Flow:
@@ -46,54 +57,147 @@ class Flow:
         owner: The task or thread that runs it.
     """
 
-    __slots__ = ("_forks", "_pending", "last", "owner")
+    __slots__ = (
+        "_forks",
+        "_heir",
+        "_joined",
+        "_latest",
+        "_pending",
+        "_since",
+        "_told",
+        "last",
+        "owner",
+    )
 
-    def __init__(self, last: Mark, owner: Unit, pending: deque[Edge] | None = None) -> None:
+    def __init__(self, last: Mark, owner: Unit, known: Sequence[Edge] = ()) -> None:
         self.last = last
         self.owner = owner
-        self._pending: deque[Edge] = deque() if pending is None else pending
-        self._forks: list[Flow] | None = None
+        self._pending: list[Edge] = list(known)
+        self._told = len(self._pending)
+        self._latest: list[Edge] | None = None
+        self._since: Mark | None = None
+        self._forks: dict[int, tuple[weakref.ref[_Runner], Flow]] | None = None
+        self._joined: list[Edge] | None = None
+        self._heir: Flow | None = None
 
     def here(self) -> Flow:
         """Return the flow of the task or thread that asks: this one, or a fork of it."""
         asking = unit()
         if asking is self.owner or asking == self.owner:
             return self
-        if isinstance(asking, int):
-            # A pool's thread runs one job after another and does not tell them
-            # apart: each call there is a fork of its own that returns to us.
-            return Flow(self.last, asking, self._pending)
+        job = _running.job
+        if job is not None and job.source is self:
+            return job.fork.here()
+        runner = threading.current_thread() if isinstance(asking, int) else asking
+        known = None if self._forks is None else self._forks.get(id(runner))
+        if known is not None and known[0]() is runner:
+            return known[1]
+        return self.fork(runner, -1)
+
+    def fork(self, runner: _Runner, owner: Unit) -> Flow:
+        """Begin a flow of what is handed to `runner` now."""
+        self._join(running=False)
+        # What the source waits for right now has taken the causes; a fork has them as well.
+        held = self._latest if self._latest and self._since is self.last else ()
+        fork = Flow(self.last, owner, self._pending or held)
         if self._forks is None:
-            self._forks = []
-        for fork in self._forks:
-            if fork.owner is asking:
-                return fork
-        fork = Flow(self.last, asking)
-        self._forks.append(fork)
+            self._forks = {}
+        self._forks[id(runner)] = (weakref.ref(runner), fork)
         return fork
 
     def returned(self, mark: Mark, edge_type: str = "return") -> None:
         """Note that a callee's close came back to this flow."""
-        self._pending.append((edge_type, mark))
+        if self._heir is None:
+            self._pending.append((edge_type, mark))
+            return
+        heir = self._heir
+        while heir._heir is not None:
+            heir = heir._heir
+        if heir._joined is None:
+            heir._joined = []
+        heir._joined.append((edge_type, mark))
 
     def take(self, edge_type: str = "causal") -> list[Edge]:
         """Return the causes of what the flow does next; returns are handed out once."""
-        edges: list[Edge] = [(edge_type, self.last)]
-        edges += self.drain()
-        return edges
+        return [(edge_type, self.last), *self.drain()]
 
     def drain(self) -> list[Edge]:
         """Return what came back since the flow last did something."""
-        edges: list[Edge] = []
-        pending = self._pending
-        while pending:
-            edges.append(pending.popleft())
-        if self._forks is not None:
-            for fork in self._forks:
-                edges += fork.drain()
-            self._forks = [f for f in self._forks if not _done(f.owner)] or None
-        return edges
+        if self._forks is not None or self._joined is not None:
+            self._join(running=True)
+        edges = self._pending
+        if edges:
+            self._latest, self._since = edges, self.last
+            self._pending = []
+            self._told = 0
+        return edges.copy()
+
+    def _join(self, *, running: bool) -> None:
+        """Take in what came back to forks: to those that are over, and to `running` ones."""
+        if self._joined is not None and running:
+            joined, self._joined = self._joined, None
+            self._pending += joined
+        if self._forks is None:
+            return
+        for key, (ref, fork) in list(self._forks.items()):
+            is_over = _is_over(ref())
+            if is_over or running:
+                self._pending += fork._tell(running=running)
+            if is_over:
+                self._forks.pop(key, None)
+                fork._heir = self
+        if not self._forks:
+            self._forks = None
+
+    def _tell(self, *, running: bool) -> list[Edge]:
+        """Return what came back to a fork and its source has not heard of."""
+        self._join(running=running)
+        news = self._pending[self._told :]
+        self._told = len(self._pending)
+        return news
 
 
-def _done(owner: Unit) -> bool:
-    return not isinstance(owner, int) and owner.done()
+class Job:
+    """Work that was handed to a pool: its causes are those of the moment of handing over.
+
+    Attributes:
+        source: The flow of the activation that handed it over.
+        fork: The flow of the work itself.
+    """
+
+    __slots__ = ("__weakref__", "_is_over", "fork", "source")
+
+    def __init__(self, source: Flow) -> None:
+        self.source = source
+        self.fork = source.here().fork(self, -1)
+        self._is_over = False
+
+    def run(self, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+        """Do the work on the thread of a pool."""
+        before, _running.job = _running.job, self
+        self.fork.owner = threading.get_ident()
+        try:
+            return function(*args, **kwargs)
+        finally:
+            _running.job = before
+            self._is_over = True
+
+    def done(self) -> bool:
+        """Whether the work is over."""
+        return self._is_over
+
+
+_Runner: TypeAlias = "asyncio.Task[object] | threading.Thread | Job"
+
+
+class _Running(threading.local):
+    job: Job | None = None
+
+
+_running = _Running()
+
+
+def _is_over(runner: _Runner | None) -> bool:
+    if runner is None:
+        return True
+    return not runner.is_alive() if isinstance(runner, threading.Thread) else runner.done()

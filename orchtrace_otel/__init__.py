@@ -7,8 +7,8 @@ scored trace a run that conforms to the published schema.
 
 from __future__ import annotations
 
-from orchtrace_otel.adapter import Instrumented
-from orchtrace_otel.configuration import configure, flush, instrument, losses, shutdown
+from typing import TYPE_CHECKING, Any, Final
+
 from orchtrace_otel.decorators import agent, team, tool
 from orchtrace_otel.errors import (
     ConfigError,
@@ -17,7 +17,6 @@ from orchtrace_otel.errors import (
     TraceFormatError,
 )
 from orchtrace_otel.model import Edge, Event, Reward, Trace, Turn
-from orchtrace_otel.propagation import extract, inject
 from orchtrace_otel.spans import Run
 from orchtrace_otel.verbs import (
     aggregate,
@@ -29,6 +28,11 @@ from orchtrace_otel.verbs import (
     spawn,
     stop,
 )
+
+if TYPE_CHECKING:
+    from orchtrace_otel.adapter import Instrumented
+    from orchtrace_otel.configuration import configure, flush, instrument, losses, shutdown
+    from orchtrace_otel.propagation import extract, inject
 
 __all__ = [
     "ConfigError",
@@ -61,3 +65,27 @@ __all__ = [
     "team",
     "tool",
 ]
+
+# An agent's module needs the decorators and verbs. What sets a process up, once, is loaded
+# when it is asked for: it takes as long to import as all the rest.
+_LATER: Final = {
+    "Instrumented": "adapter",
+    "configure": "configuration",
+    "extract": "propagation",
+    "flush": "configuration",
+    "inject": "propagation",
+    "instrument": "configuration",
+    "losses": "configuration",
+    "shutdown": "configuration",
+}
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        """Load what is public and not loaded yet."""
+        if name not in _LATER:
+            msg = f"module {__name__!r} has no attribute {name!r}"
+            raise AttributeError(msg)
+        from importlib import import_module  # noqa: PLC0415 - see above
+
+        return getattr(import_module(f"{__name__}.{_LATER[name]}"), name)

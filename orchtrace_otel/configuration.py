@@ -24,7 +24,7 @@ from orchtrace_otel.model import Trace
 from orchtrace_otel.pipeline import Pipeline
 from orchtrace_otel.rewards import RewardFunction, RewardResult
 from orchtrace_otel.sampling import RecordOurs
-from orchtrace_otel.settings import Settings
+from orchtrace_otel.settings import CAPTURE_MODES, Settings
 from orchtrace_otel.spans import Tracing
 
 Exporter: TypeAlias = str | TraceExporter | SpanExporter
@@ -82,7 +82,8 @@ def configure(  # noqa: PLR0913 - one keyword a part that can be replaced
         for one in (settings.exporters if exporters is None else _listed("exporters", exporters))
     ]
     functions = _rewards(rewards)
-    gate.configure(settings, content)
+    _check_content(settings.capture if content is None else content)
+    gate.use_key(settings.key)
     if settings.sdk_disabled:
         return
     with _lock:
@@ -103,6 +104,12 @@ def configure(  # noqa: PLR0913 - one keyword a part that can be replaced
         spans.use(Tracing(provider.get_tracer(a.SCOPE), pipeline))
         global _now  # noqa: PLW0603 - one configuration a process
         _now = _Configured(provider, pipeline, is_ours)
+
+
+def _check_content(mode: str) -> None:
+    if mode not in CAPTURE_MODES:
+        msg = f"content must be one of {', '.join(CAPTURE_MODES)}, got {mode!r}"
+        raise ConfigError(msg)
 
 
 def instrument(*names: str) -> adapters.Instrumented:

@@ -7,16 +7,12 @@ text cannot be guessed from its hash.
 
 from __future__ import annotations
 
-import hashlib
-import hmac
 from collections.abc import Mapping
 from typing import Any, Final
 
 import orjson
 
 from orchtrace_otel._guard import guarded
-from orchtrace_otel.errors import ConfigError
-from orchtrace_otel.settings import CAPTURE_MODES, Settings
 
 _MOST_BYTES: Final = 4_096
 _MOST_ITEMS: Final = 64
@@ -24,18 +20,10 @@ _MOST_ITEMS: Final = 64
 _key: bytes | None = None
 
 
-def configure(settings: Settings, capture: str | None = None) -> None:
-    """Take the key for hashes, and what is to be captured.
-
-    Raises:
-        ConfigError: If `capture` is no mode, or one that is not offered yet.
-    """
-    mode = settings.capture if capture is None else capture
-    if mode not in CAPTURE_MODES:
-        msg = f"content must be one of {', '.join(CAPTURE_MODES)}, got {mode!r}"
-        raise ConfigError(msg)
+def use_key(key: str | None) -> None:
+    """Hash with `key` from now on; without one nothing is hashed."""
     global _key  # noqa: PLW0603 - one key a process
-    _key = settings.key.encode() if settings.key else None
+    _key = key.encode() if key else None
 
 
 @guarded
@@ -55,6 +43,9 @@ def task_id(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str | None:
 
 def keyed_hash(text: bytes) -> str:
     """Return 32 hexadecimal digits that only who has the key can relate to `text`."""
+    import hashlib  # noqa: PLC0415 - slow to load, and rarely wanted
+    import hmac  # noqa: PLC0415 - see above
+
     return hmac.new(_key or b"", text, hashlib.sha256).hexdigest()[:32]
 
 

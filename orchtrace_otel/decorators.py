@@ -33,7 +33,6 @@ from orchtrace_otel import content, spans
 from orchtrace_otel._guard import guarded
 from orchtrace_otel.errors import ConfigError
 from orchtrace_otel.flow import Flow, Mark
-from orchtrace_otel.rewards.given import given_rewards
 from orchtrace_otel.spans import Activation, Run, Scope
 
 F = TypeVar("F")
@@ -174,6 +173,8 @@ def close_call(call: Call, result: object, error: BaseException | None = None) -
         return
     run.root.owner = None
     if plan.reward is not None and error is None:
+        from orchtrace_otel.rewards.given import given_rewards  # noqa: PLC0415 - only who gives any
+
         for reward in given_rewards(plan.reward, result, run.flag):
             run.record(reward)
     run.close(

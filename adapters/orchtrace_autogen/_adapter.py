@@ -1,20 +1,15 @@
-"""The adapter: which of AutoGen's names are wrapped, and by what."""
+"""The adapter; light to import, since every adapter is looked at to find the one needed."""
 
 from __future__ import annotations
 
-import weakref
-from collections.abc import Mapping, MutableMapping
-from typing import Any, ClassVar
+import sys
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from orchtrace_autogen import _framework as f
-from orchtrace_autogen import _tools
-from orchtrace_autogen._manager import ManagerHooks
-from orchtrace_autogen._models import ModelHooks
-from orchtrace_autogen._runs import Label, RunHooks
-from orchtrace_autogen._runtime import RuntimeHooks
-from orchtrace_autogen._team import TeamRun
-from orchtrace_autogen._telemetry import silence
-from orchtrace_otel.adapter import Adapter, Patches
+from orchtrace_otel.adapter import Adapter
+
+if TYPE_CHECKING:
+    from orchtrace_autogen._hooks import Hooks
 
 
 class AutoGenAdapter(Adapter):
@@ -34,58 +29,32 @@ class AutoGenAdapter(Adapter):
     }
 
     def __init__(self) -> None:
-        self._patches: Patches | None = None
-        self._models = ModelHooks()
-        self._teams: dict[str, TeamRun] = {}
-        self._labels: MutableMapping[Any, Label] = weakref.WeakKeyDictionary()
+        self._hooks: Hooks | None = None
 
     def instrument(self) -> None:
         """Put the hooks in."""
-        patches = self._patches = Patches()
-        silence(patches)
-        self._wrap_entries(patches)
-        self._wrap_messages(patches)
-        patches.wrap(f.AssistantAgent, "_execute_tool_call", _tools.assistant_call)
-        patches.wrap(f.BaseTool, "run_json", _tools.tool_run)
-        patches.wrap(f.BaseStreamTool, "run_json_stream", _tools.tool_stream)
-        self._models.instrument()
+        from orchtrace_autogen._hooks import Hooks  # noqa: PLC0415 - it imports AutoGen
 
-    def _wrap_entries(self, patches: Patches) -> None:
-        runs = RunHooks(self._teams, self._labels)
-        patches.wrap(f.BaseGroupChat, "run_stream", runs.team_stream)
-        patches.wrap(f.BaseChatAgent, "run", runs.agent_run)
-        patches.wrap(f.BaseChatAgent, "run_stream", runs.agent_stream)
-
-    def _wrap_messages(self, patches: Patches) -> None:
-        runtime = RuntimeHooks(self._teams)
-        patches.wrap(f.SingleThreadedAgentRuntime, "publish_message", runtime.publish)
-        patches.wrap(f.SingleThreadedAgentRuntime, "send_message", runtime.send)
-        # Below the lock that makes a group chat's agents handle one message at a time.
-        patches.wrap(f.RoutedAgent, "on_message_impl", runtime.handle)
-        manager = ManagerHooks(self._teams)
-        patches.wrap(f.BaseGroupChatManager, "_log_speaker_selection", manager.chosen)
-        patches.wrap(f.BaseGroupChatManager, "_signal_termination", manager.stops)
-        patches.wrap(f.BaseGroupChatManager, "_signal_termination_with_error", manager.fails)
-        patches.wrap(f.SelectorGroupChatManager, "_select_speaker", manager.selecting)
-        patches.wrap(f.GraphFlowManager, "update_message_thread", manager.arrived)
+        if self._hooks is None:
+            self._hooks = Hooks()
+            self._hooks.install()
 
     def uninstrument(self) -> None:
         """Take the hooks out."""
-        self._models.uninstrument()
-        if self._patches is not None:
-            self._patches.undo()
-            self._patches = None
-        self._teams.clear()
+        if self._hooks is not None:
+            self._hooks.remove()
+            self._hooks = None
 
     def wrap(self, target: Any, name: str, role: str | None) -> Any:
         """Give a team or an agent its name in traces; it stays the object that it is."""
-        if not isinstance(target, (f.BaseGroupChat, f.BaseChatAgent)):
+        if self.module not in sys.modules:
             return None
-        self._labels[target] = Label(name, role)
-        return target
+        from orchtrace_autogen import _hooks  # noqa: PLC0415 - it imports AutoGen
+
+        return target if _hooks.label(target, name, role) else None
 
     def demo(self) -> Any:
-        """Run a round-robin team with a tool, offline."""
-        from orchtrace_autogen import demo  # noqa: PLC0415 - only the CLI needs it
+        """Run a round-robin team with a tool, offline; see `demo.py`."""
+        from orchtrace_autogen import demo  # noqa: PLC0415 - it imports AutoGen
 
         return demo.run()

@@ -10,7 +10,7 @@ import asyncio
 import logging
 from collections.abc import Generator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from autogen_agentchat.agents import AssistantAgent
 from autogen_agentchat.conditions import MaxMessageTermination, TextMentionTermination
@@ -18,6 +18,8 @@ from autogen_agentchat.teams import RoundRobinGroupChat
 from autogen_core import FunctionCall
 from autogen_core.models import CreateResult, ModelFamily, ModelInfo, RequestUsage
 from autogen_ext.models.replay import ReplayChatCompletionClient
+
+import orchtrace_otel as orchtrace
 
 if TYPE_CHECKING:
     from autogen_agentchat.base import TaskResult
@@ -37,7 +39,7 @@ _MODEL: Final = ModelInfo(
 
 async def look_up_price(of: str) -> int:
     """Look a price up, in euros."""
-    await asyncio.sleep(0.01)
+    await asyncio.sleep(0.01 + 0.005 * len(of))
     return _PRICES[of]
 
 
@@ -55,8 +57,16 @@ def _looks_up(*things: str) -> CreateResult:
     return CreateResult(finish_reason="function_calls", content=calls, usage=usage, cached=False)
 
 
+class _Unhurried(ReplayChatCompletionClient):
+    """Answers from a list, but takes its time, so that there is something to draw."""
+
+    async def create(self, *args: Any, **kwargs: Any) -> CreateResult:
+        await asyncio.sleep(0.02)
+        return await super().create(*args, **kwargs)
+
+
 def _scripted(*results: CreateResult) -> ReplayChatCompletionClient:
-    return ReplayChatCompletionClient(list(results), model_info=_MODEL)
+    return _Unhurried(list(results), model_info=_MODEL)
 
 
 def build_team() -> RoundRobinGroupChat:
@@ -89,10 +99,12 @@ def build_team() -> RoundRobinGroupChat:
         ),
         description="Approves an answer, or says what is missing.",
     )
-    return RoundRobinGroupChat(
+    team = RoundRobinGroupChat(
         [planner, analyst, reviewer],
         termination_condition=TextMentionTermination("APPROVED") | MaxMessageTermination(12),
     )
+    # AutoGen before 0.7 has no names for teams; this one is the trace's alone.
+    return orchtrace.agent(team, name="price team")
 
 
 @contextmanager

@@ -93,7 +93,7 @@ def supervisor(state: Team) -> Team:
     """Split the task into topics."""
     model = _model(_says(", ".join(_FIGURES)), seconds=0.02)
     plan = model.invoke([HumanMessage(state.get("task", TASK))])
-    return {"topics": plan.text.split(", ")}
+    return {"topics": str(plan.content).split(", ")}
 
 
 def send_out(state: Team) -> list[Any]:
@@ -112,7 +112,7 @@ def researcher(errand: Errand) -> Team:
     wants = model.invoke(asked)
     found = look_up.invoke(wants.tool_calls[0])
     says = model.invoke([*asked, wants, found])
-    return {"findings": [says.text]}
+    return {"findings": [str(says.content)]}
 
 
 def editor(state: Team) -> Team:
@@ -123,7 +123,8 @@ def editor(state: Team) -> Team:
 def critic(state: Team) -> Team:
     """Say whether the draft answers the task."""
     model = _model(_says("It weighs cost against use: approved."), seconds=0.03)
-    return {"verdict": model.invoke([HumanMessage(state.get("draft", ""))]).text}
+    verdict = model.invoke([HumanMessage(state.get("draft", ""))])
+    return {"verdict": str(verdict.content)}
 
 
 def judge(state: Team) -> str:

@@ -28,7 +28,7 @@ class Shape:
     """
 
     def __init__(self, seed: int) -> None:
-        dice = self.dice = random.Random(seed)
+        dice = self.dice = random.Random(seed)  # noqa: S311 - repeatable dice, no secrets
         self.names = [f"n{i}" for i in range(dice.randint(3, 7))]
         self.kinds = {name: dice.choice(["edge", "router", "command"]) for name in self.names}
         self.edges = {name: self._edges(name) for name in self.names}
@@ -89,7 +89,7 @@ class Shape:
         return Command(goto=chosen, update=update) if self.kinds[name] == "command" else update
 
     def compile(self, *, is_async: bool) -> Any:
-        keys: dict[str, Any] = {key: Annotated[list, operator.add] for key in self.barriers.values()}
+        keys: dict[str, Any] = dict.fromkeys(self.barriers.values(), Annotated[list, operator.add])
         for name in self.names:
             keys[f"to_{name}"] = Annotated[list, operator.add]
             keys[f"seen_{name}"] = keys[f"chose_{name}"] = Annotated[Any, _last]

@@ -84,7 +84,11 @@ def test_a_fan_out_of_sends_spawns_an_instance_each(traced, read):
         "merge#1": [{"worker#1", "worker#2", "worker#3"}],
     }
     decide = next(e for e in trace.events if e.verb == "decide")
-    assert (decide["chosen"], decide["candidates"], decide.agent) == (["worker"], ["worker"], "team")
+    assert (decide.agent, decide["chosen"], decide["candidates"]) == (
+        "team",
+        ["worker"],
+        ["worker"],
+    )
     spawns = [edge.src for edge in trace.edges if edge.type == "spawn"]
     assert spawns == [decide.id] * 3
 
@@ -141,9 +145,11 @@ def test_a_command_is_a_decision_and_a_deferred_node_waits_for_all(traced, read)
 
 def test_a_graph_that_is_a_node_is_that_node_and_a_named_one_an_agent_in_it(traced, read):
     """A subgraph's tasks lie in its activation, and its results come back to it."""
-    plain = graph_of((START, "x"), ("x", "y"))
-    named = graph_of((START, "x"), name="inner")
-    graph_of((START, "plain"), ("plain", "named"), nodes={"plain": plain, "named": named}).invoke({})
+    nodes = {
+        "plain": graph_of((START, "x"), ("x", "y")),
+        "named": graph_of((START, "x"), name="inner"),
+    }
+    graph_of((START, "plain"), ("plain", "named"), nodes=nodes).invoke({})
     assert read.outline(traced.trace) == [
         "0 LangGraph#1 begin",
         "1 plain#1 spawn <- causal 0",
@@ -218,8 +224,12 @@ def test_functional_tasks_are_spawned_by_their_caller(traced, read, is_async):
         names = ("aflow", "asquare")
     else:
 
+        meet = threading.Barrier(2)
+
         @task
         def square(n):
+            if n < 10:
+                meet.wait(5)
             return n * n
 
         @entrypoint()
@@ -237,7 +247,7 @@ def test_functional_tasks_are_spawned_by_their_caller(traced, read, is_async):
         (square_, "spawn"),
         (square_, "delegate"),
     ]
-    last = [e for e in traced.trace.events if e.verb == "delegate"][0]
+    last = next(e for e in traced.trace.events if e.verb == "delegate")
     returns = [edge.type for edge in traced.trace.edges if edge.dst == last.id]
     assert sorted(returns) == ["causal", "return", "return"]
 

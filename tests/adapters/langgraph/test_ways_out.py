@@ -73,7 +73,9 @@ def test_a_consumer_that_leaves_is_no_error(traced, read, how):
     assert read.stop(traced.trace)[0] == "consumer_closed"
     assert "error" not in {event["status"] for event in traced.trace.events}
     assert "node" in {
-        e.agent for e in traced.trace.events for edge in traced.trace.edges
+        e.agent
+        for e in traced.trace.events
+        for edge in traced.trace.edges
         if edge.dst == traced.trace.events[-1].id and e.id == edge.src
     }
 

@@ -1,0 +1,279 @@
+"""LLM calls and tool calls: tokens, pairing, and what is current in a tool."""
+
+import asyncio
+import operator
+from typing import Annotated
+
+import pytest
+from langchain_core.language_models import FakeMessagesListChatModel, GenericFakeChatModel
+from langchain_core.language_models.fake import FakeListLLM
+from langchain_core.messages import AIMessage, AIMessageChunk
+from langchain_core.outputs import ChatGenerationChunk
+from langchain_core.tools import ToolException, tool
+from langgraph.graph import START, StateGraph
+from langgraph.types import interrupt
+from opentelemetry import trace as otel
+from typing_extensions import TypedDict
+
+import orchtrace_otel as orchtrace
+from orchtrace_otel import attributes as a
+
+
+class State(TypedDict, total=False):
+    log: Annotated[list[str], operator.add]
+
+
+def answer(text="", *, tokens=None, calls=()):
+    """A model's answer, with usage where `tokens` is given as (read, written)."""
+    usage = tokens and {
+        "input_tokens": tokens[0],
+        "output_tokens": tokens[1],
+        "total_tokens": sum(tokens),
+    }
+    return AIMessage(
+        text,
+        usage_metadata=usage,
+        tool_calls=[{"name": name, "args": {"x": 1}, "id": id_} for id_, name in calls],
+        response_metadata={"finish_reason": "stop", "model_name": "answering-model"},
+    )
+
+
+class Model(FakeMessagesListChatModel):
+    """A scripted model with a name."""
+
+    model_name: str = "asked-model"
+
+
+def run(node, *, is_async=False):
+    """Run a graph of one node."""
+    graph = StateGraph(State)
+    graph.add_node("node", node)
+    graph.add_edge(START, "node")
+    compiled = graph.compile()
+    return asyncio.run(compiled.ainvoke({})) if is_async else compiled.invoke({})
+
+
+@tool
+def double(x: int) -> int:
+    """Double a number."""
+    otel.get_tracer("host").start_span("in the tool").end()
+    return 2 * x
+
+
+@tool
+async def adouble(x: int) -> int:
+    """Double a number."""
+    await asyncio.sleep(0)
+    otel.get_tracer("host").start_span("in the tool").end()
+    return 2 * x
+
+
+def test_a_turn_carries_model_usage_and_reason(traced):
+    """What the provider says is recorded; the turn's tokens count once."""
+    model = Model(responses=[answer("hi", tokens=(7, 3))])
+    run(lambda state: {"log": [model.invoke("hello").text]})
+    (turn,) = traced.trace.turns
+    assert (turn.agent, turn.model, turn.input_tokens, turn.output_tokens) == (
+        "node",
+        "answering-model",
+        7,
+        3,
+    )
+    assert (turn.finish_reason, turn.status, turn.provider) == ("stop", "ok", "model")
+    assert traced.trace.costs["tokens"] == 10
+    span = next(span for span in traced.spans if span.name == "chat asked-model")
+    assert "hello" not in span.to_json()
+
+
+def test_unknown_usage_stays_unknown(traced):
+    """A model that reports no usage gives no zero, and the trace says how many did not."""
+    model = Model(responses=[answer("hi")])
+    run(lambda state: {"log": [model.invoke("hello").text]})
+    (turn,) = traced.trace.turns
+    assert (turn.input_tokens, turn.output_tokens) == (None, None)
+    assert traced.trace.metrics["turns_without_usage"] == 1
+
+
+class Streaming(GenericFakeChatModel):
+    """Streams two words and, if told so, what they cost."""
+
+    costs: bool = True
+
+    def _stream(self, messages, stop=None, run_manager=None, **kwargs):
+        for word in ("a", "b"):
+            yield ChatGenerationChunk(message=AIMessageChunk(word))
+        if self.costs:
+            usage = {"input_tokens": 4, "output_tokens": 2, "total_tokens": 6}
+            yield ChatGenerationChunk(message=AIMessageChunk("", usage_metadata=usage))
+
+
+@pytest.mark.parametrize("costs", [True, False])
+@pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])
+def test_a_streamed_turn_has_the_usage_of_its_last_chunk(traced, costs, is_async):
+    """Streaming is one turn, with usage if the stream says it."""
+    model = Streaming(messages=iter([]), costs=costs)
+
+    async def anode(state):
+        return {"log": [chunk.text async for chunk in model.astream("hello")]}
+
+    run(
+        anode if is_async else lambda state: {"log": [c.text for c in model.stream("hello")]},
+        is_async=is_async,
+    )
+    (turn,) = traced.trace.turns
+    assert (turn.input_tokens, turn.output_tokens) == ((4, 2) if costs else (None, None))
+
+
+def test_a_stream_that_is_left_ends_its_turn(traced):
+    """A node that takes one chunk and goes leaves no turn open, and no error."""
+    model = Streaming(messages=iter([]))
+    run(lambda state: {"log": [next(iter(model.stream("hello"))).text]})
+    (turn,) = traced.trace.turns
+    assert turn.status == "cancelled"
+
+
+def test_a_turn_that_fails_is_an_error_of_its_class(traced):
+    """A model's exception reaches the node as it is; the turn names its class."""
+
+    class Failing(Model):
+        def _generate(self, *args, **kwargs):
+            raise TimeoutError("with a secret")
+
+    def node(state):
+        with pytest.raises(TimeoutError):
+            Failing(responses=[]).invoke("hello")
+        return {"log": []}
+
+    run(node)
+    (turn,) = traced.trace.turns
+    assert turn.status == "error"
+    span = next(span for span in traced.spans if span.name == "chat asked-model")
+    assert span.attributes[a.ERROR_TYPE] == "TimeoutError"
+
+
+def test_a_text_model_is_a_turn_and_a_batch_several(traced):
+    """Models of plain text count too, one turn a prompt."""
+    model = FakeListLLM(responses=["a", "b"])
+    run(lambda state: {"log": model.batch(["x", "y"])})
+    assert len(traced.trace.turns) == 2
+
+
+@pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])
+def test_a_tool_call_is_paired_with_its_turn_and_current_in_its_body(traced, is_async):
+    """The turn that asked is named on the call by the call's id; its tokens count there."""
+    used = adouble if is_async else double
+    model = Model(responses=[answer(tokens=(5, 2), calls=[("call-1", used.name)])])
+
+    def node(state):
+        asked = model.invoke("hello")
+        return {"log": [used.invoke(asked.tool_calls[0]).content]}
+
+    async def anode(state):
+        asked = await model.ainvoke("hello")
+        return {"log": [(await used.ainvoke(asked.tool_calls[0])).content]}
+
+    assert run(anode if is_async else node, is_async=is_async)["log"] == ["2"]
+    trace = traced.trace
+    (turn,) = trace.turns
+    call = next(event for event in trace.events if event.verb == "tool_call")
+    assert (call["tool"], call["turns"], call["tokens"]) == (used.name, [turn.id], 7)
+    spans = {span.name: span for span in traced.spans}
+    assert spans[f"execute_tool {used.name}"].attributes[a.TOOL_CALL_ID] == "call-1"
+    assert spans["in the tool"].parent.span_id == spans[f"execute_tool {used.name}"].context.span_id
+
+
+def test_one_tool_after_another_depends_on_it(traced):
+    """A tool's result is a cause of what the node does next."""
+    run(lambda state: {"log": [str(double.invoke({"x": double.invoke({"x": 1})}))]})
+    results = [e.id for e in traced.trace.events if e.verb == "tool_result"]
+    calls = [e.id for e in traced.trace.events if e.verb == "tool_call"]
+    edges = {(e.src, e.dst) for e in traced.trace.edges if e.type == "tool_dependency"}
+    end = next(e.id for e in traced.trace.events if e.verb == "return")
+    assert edges == {(results[0], calls[1]), (results[1], end)}
+
+
+def test_a_tool_that_fails_or_answers_with_its_error_is_an_error(traced):
+    """Raised or handled, the call's status is error; the host sees what it would have."""
+    error = ToolException("no")
+
+    @tool
+    def raises(x: int) -> int:
+        """Raise."""
+        raise error
+
+    @tool
+    def handles(x: int) -> int:
+        """Raise."""
+        raise error
+
+    handles.handle_tool_error = True
+
+    def node(state):
+        with pytest.raises(ToolException) as caught:
+            raises.invoke({"x": 1})
+        assert caught.value is error
+        call = {"name": "handles", "args": {"x": 1}, "id": "1", "type": "tool_call"}
+        return {"log": [handles.invoke(call).content]}
+
+    assert run(node)["log"] == ["no"]
+    results = [e for e in traced.trace.events if e.verb == "tool_result"]
+    assert [(e["tool"], e["status"]) for e in results] == [
+        ("raises", "error"),
+        ("handles", "error"),
+    ]
+
+
+def test_a_pause_in_a_tool_is_no_error(traced):
+    """`interrupt()` in a tool pauses the call, the task and the run."""
+    from langgraph.checkpoint.memory import InMemorySaver
+
+    @tool
+    def ask(x: int) -> int:
+        """Ask a human."""
+        return interrupt("?")
+
+    graph = StateGraph(State)
+    graph.add_node("node", lambda state: {"log": [ask.invoke({"x": 1})]})
+    graph.add_edge(START, "node")
+    compiled = graph.compile(checkpointer=InMemorySaver())
+    compiled.invoke({}, {"configurable": {"thread_id": "1"}})
+    ends = [e["status"] for e in traced.trace.events if e.verb in ("tool_result", "return", "stop")]
+    assert ends == ["paused"] * 3
+
+
+def test_a_graph_called_in_a_tool_is_spawned_by_the_call(traced, read):
+    """An agent as a tool: its run follows from the tool call."""
+    inner = StateGraph(State)
+    inner.add_node("x", lambda state: {"log": ["x"]})
+    inner.add_edge(START, "x")
+    compiled = inner.compile(name="inner")
+
+    @tool
+    def consult(x: int) -> str:
+        """Ask the other team."""
+        return compiled.invoke({})["log"][0]
+
+    run(lambda state: {"log": [consult.invoke({"x": 1})]})
+    events = {event.id: event for event in traced.trace.events}
+    spawn = next(e for e in events.values() if e["instance"] == "inner#1" and e.verb == "spawn")
+    assert [events[e.src].verb for e in traced.trace.edges if e.dst == spawn.id] == ["tool_call"]
+
+
+def test_models_and_tools_outside_a_run_are_not_traced(traced):
+    """Without an agent around them there is nothing to record."""
+    Model(responses=[answer("hi")]).invoke("hello")
+    double.invoke({"x": 1})
+    assert [span.name for span in traced.spans] == ["in the tool"]
+
+
+def test_models_and_tools_in_decorated_code_are_traced_too(traced):
+    """A plain `@orchtrace.agent` that calls LangChain gets its turns and tool calls."""
+    model = Model(responses=[answer(tokens=(5, 2), calls=[("call-9", "double")])])
+
+    @orchtrace.agent("solo")
+    def solo():
+        return double.invoke(model.invoke("hello").tool_calls[0]).content
+
+    assert solo() == "2"
+    call = next(event for event in traced.trace.events if event.verb == "tool_call")
+    assert call["turns"] == [traced.trace.turns[0].id]

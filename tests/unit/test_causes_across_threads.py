@@ -1,0 +1,384 @@
+"""Causes reach whatever runs an agent: tasks, groups, pools, executors and threads."""
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+import orchtrace_otel as orchtrace
+from tests.trees import edges, recording, tree
+
+
+@orchtrace.agent
+async def critic(number: int) -> int:
+    await asyncio.sleep(0)
+    return number
+
+
+@orchtrace.agent
+def planner(number: int = 0) -> int:
+    return number
+
+
+class Together:
+    """An agent whose calls wait for each other, so that they surely overlap."""
+
+    def __init__(self, calls: int) -> None:
+        self.barrier = threading.Barrier(calls, timeout=30)
+
+    @orchtrace.agent("worker")
+    def work(self, number: int) -> int:
+        self.barrier.wait()
+        return number
+
+
+FAN_OUT = {
+    "team#1.open -spawn-> planner#1.open",
+    "team#1.open -spawn-> worker#1.open",
+    "team#1.open -spawn-> worker#2.open",
+    "planner#1.close -return-> worker#1.open",
+    "planner#1.close -return-> worker#2.open",
+    "worker#1.close -aggregate-> aggregate",
+    "worker#2.close -aggregate-> aggregate",
+    "planner#1.close -return-> aggregate",
+    "aggregate -causal-> stop",
+}
+"""A plan, two workers that overlap and follow from it, and what merges their results."""
+
+
+async def by_gather(work: Callable[[int], int]) -> list[int]:
+    return await asyncio.gather(*(asyncio.to_thread(work, number) for number in (1, 2)))
+
+
+async def by_group(work: Callable[[int], int]) -> list[int]:
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(asyncio.to_thread(work, number)) for number in (1, 2)]
+    return [task.result() for task in tasks]
+
+
+async def by_run_in_executor(work: Callable[[int], int]) -> list[int]:
+    loop = asyncio.get_running_loop()
+    with ThreadPoolExecutor() as pool:
+        return await asyncio.gather(*(loop.run_in_executor(pool, work, one) for one in (1, 2)))
+
+
+async def by_submit(work: Callable[[int], int]) -> list[int]:
+    with ThreadPoolExecutor() as pool:
+        futures = [pool.submit(work, number) for number in (1, 2)]
+    return [future.result() for future in futures]
+
+
+async def by_map(work: Callable[[int], int]) -> list[int]:
+    with ThreadPoolExecutor() as pool:
+        return list(pool.map(work, (1, 2)))
+
+
+async def by_threads(work: Callable[[int], int]) -> list[int]:
+    results: list[int] = []
+    threads = [
+        threading.Thread(target=lambda number=number: results.append(work(number)))
+        for number in (1, 2)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return results
+
+
+@pytest.mark.parametrize(
+    "fan_out", [by_gather, by_group, by_run_in_executor, by_submit, by_map, by_threads]
+)
+def test_causes_survive_every_way_of_running_things_side_by_side(
+    fan_out: Callable[[Callable[[int], int]], Awaitable[list[int]]],
+) -> None:
+    """Workers on other threads follow from the plan before them, and are merged after."""
+
+    @orchtrace.team
+    async def team() -> None:
+        planner()
+        results = await fan_out(Together(2).work)
+        with orchtrace.aggregate(results):
+            pass
+
+    with recording() as captured:
+        asyncio.run(team())
+    assert edges(captured.trace) == FAN_OUT
+
+
+def test_a_gather_makes_instances_of_their_own_and_an_aggregate_merges_them() -> None:
+    """Calls that overlap in one gather are separate lives, each spawned by the caller."""
+
+    @orchtrace.team
+    async def team() -> int:
+        results = await asyncio.gather(critic(1), critic(2))
+        with orchtrace.aggregate(results):
+            return sum(results)
+
+    with recording() as captured:
+        asyncio.run(team())
+    assert tree(captured.trace) == (
+        "team#1 begin\n"
+        "  critic#1 spawn < spawn team#1.open\n"
+        "  critic#2 spawn < spawn team#1.open\n"
+        "  critic#1.close\n"
+        "  critic#2.close\n"
+        "  aggregate < aggregate critic#1.close, aggregate critic#2.close\n"
+        "  stop information_complete < causal aggregate"
+    )
+
+
+def test_a_task_group_does_as_a_gather_does() -> None:
+    """A TaskGroup's tasks are separate lives that return into what comes next."""
+
+    @orchtrace.team
+    async def team() -> int:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(critic(1))
+            group.create_task(critic(2))
+        return await critic(3)
+
+    with recording() as captured:
+        asyncio.run(team())
+    assert tree(captured.trace) == (
+        "team#1 begin\n"
+        "  critic#1 spawn < spawn team#1.open\n"
+        "  critic#2 spawn < spawn team#1.open\n"
+        "  critic#1.close\n"
+        "  critic#2.close\n"
+        "  critic#2:2 delegate"
+        " < causal team#1.open, return critic#1.close, return critic#2.close\n"
+        "  critic#2:2.close\n"
+        "  stop information_complete < return critic#2:2.close"
+    )
+
+
+def test_calls_one_after_another_share_an_instance() -> None:
+    """A loop is one life that is used again, each call after what came back before."""
+
+    @orchtrace.team
+    def team() -> None:
+        for number in range(3):
+            planner(number)
+
+    with recording() as captured:
+        team()
+    assert tree(captured.trace) == (
+        "team#1 begin\n"
+        "  planner#1 spawn < spawn team#1.open\n"
+        "  planner#1.close\n"
+        "  planner#1:2 delegate < causal team#1.open, return planner#1.close\n"
+        "  planner#1:2.close\n"
+        "  planner#1:3 delegate < causal team#1.open, return planner#1:2.close\n"
+        "  planner#1:3.close\n"
+        "  stop information_complete < return planner#1:3.close"
+    )
+
+
+def test_a_second_gather_follows_from_the_first() -> None:
+    """What two gathers do is ordered, although no task of the second saw the first."""
+
+    @orchtrace.team
+    async def team() -> None:
+        await asyncio.gather(critic(1), critic(2))
+        await asyncio.gather(critic(3), critic(4))
+
+    with recording() as captured:
+        asyncio.run(team())
+    assert edges(captured.trace) == {
+        "team#1.open -spawn-> critic#1.open",
+        "team#1.open -spawn-> critic#2.open",
+        "team#1.open -causal-> critic#1:2.open",
+        "team#1.open -causal-> critic#2:2.open",
+        "critic#1.close -return-> critic#1:2.open",
+        "critic#1.close -return-> critic#2:2.open",
+        "critic#2.close -return-> critic#1:2.open",
+        "critic#2.close -return-> critic#2:2.open",
+        "critic#1:2.close -return-> stop",
+        "critic#2:2.close -return-> stop",
+        # handed on by the second gather, and never used up by the team itself
+        "critic#1.close -return-> stop",
+        "critic#2.close -return-> stop",
+    }
+
+
+@pytest.mark.parametrize("in_pool", [False, True])
+def test_jobs_of_a_pool_do_not_follow_from_each_other(in_pool: bool) -> None:
+    """Four jobs on one thread of a pool are siblings, though they run one after another."""
+    ready = threading.Event()
+
+    @orchtrace.agent
+    def job(number: int) -> int:
+        ready.wait(30)
+        return number
+
+    @orchtrace.team
+    def team() -> int:
+        with ThreadPoolExecutor(1) as pool:
+            results = pool.map(job, range(4))
+            ready.set()
+            return sum(results)
+
+    @orchtrace.team
+    async def team_async() -> int:
+        loop = asyncio.get_running_loop()
+        with ThreadPoolExecutor(1) as pool:
+            futures = [loop.run_in_executor(pool, job, number) for number in range(4)]
+            ready.set()
+            return sum(await asyncio.gather(*futures))
+
+    with recording() as captured:
+        assert (asyncio.run(team_async()) if in_pool else team()) == 6
+    openings = {edge for edge in edges(captured.trace) if edge.endswith(".open")}
+    assert {edge.split(" -")[0] for edge in openings} == {captured.trace.events[0]["to"] + "#1.open"}
+
+
+def test_calls_in_a_thread_one_after_another_are_a_sequence() -> None:
+    """`await to_thread(...)` twice is one cause after another, whichever thread ran it."""
+
+    @orchtrace.team
+    async def team() -> None:
+        await asyncio.to_thread(planner, 1)
+        await asyncio.to_thread(planner, 2)
+
+    with recording() as captured:
+        asyncio.run(team())
+    assert edges(captured.trace) == {
+        "team#1.open -spawn-> planner#1.open",
+        "team#1.open -causal-> planner#1:2.open",
+        "planner#1.close -return-> planner#1:2.open",
+        "planner#1.close -return-> stop",
+        "planner#1:2.close -return-> stop",
+    }
+
+
+def test_what_a_job_does_is_a_sequence_of_its_own() -> None:
+    """Two agents called one after another in a job are linked, and the last one returns."""
+
+    def job() -> None:
+        planner(1)
+        planner(2)
+
+    @orchtrace.team
+    def team() -> None:
+        with ThreadPoolExecutor() as pool:
+            pool.submit(job).result()
+        planner(3)
+
+    with recording() as captured:
+        team()
+    assert edges(captured.trace) == {
+        "team#1.open -spawn-> planner#1.open",
+        "team#1.open -causal-> planner#1:2.open",
+        "planner#1.close -return-> planner#1:2.open",
+        "team#1.open -causal-> planner#1:3.open",
+        "planner#1:2.close -return-> planner#1:3.open",
+        "planner#1:3.close -return-> stop",
+    }
+
+
+def test_a_task_that_runs_beside_its_maker_keeps_its_own_sequence() -> None:
+    """What a worker task did last is its own cause, also when its maker looked meanwhile."""
+
+    @orchtrace.team
+    async def team() -> None:
+        first_is_done, may_go_on = asyncio.Event(), asyncio.Event()
+
+        async def beside() -> None:
+            await critic(1)
+            first_is_done.set()
+            await may_go_on.wait()
+            await critic(2)
+
+        task = asyncio.create_task(beside())
+        await first_is_done.wait()
+        orchtrace.decide("route", chosen="on")
+        may_go_on.set()
+        await task
+
+    with recording() as captured:
+        asyncio.run(team())
+    assert edges(captured.trace) == {
+        "team#1.open -spawn-> critic#1.open",
+        "team#1.open -causal-> decide",
+        "critic#1.close -return-> decide",
+        "team#1.open -causal-> critic#1:2.open",
+        "critic#1.close -return-> critic#1:2.open",
+        "critic#1:2.close -return-> stop",
+        "decide -causal-> stop",
+    }
+
+
+def test_an_agent_in_a_thread_nests_what_it_calls() -> None:
+    """The activation is current on the other thread, tools and agents lie below it."""
+
+    @orchtrace.tool
+    def look_up() -> None: ...
+
+    @orchtrace.agent
+    def worker() -> None:
+        look_up()
+        planner()
+
+    @orchtrace.team
+    def team() -> None:
+        thread = threading.Thread(target=worker)
+        thread.start()
+        thread.join()
+
+    with recording() as captured:
+        team()
+    assert tree(captured.trace) == (
+        "team#1 begin\n"
+        "  worker#1 spawn < spawn team#1.open\n"
+        "    look_up.open < causal worker#1.open\n"
+        "    look_up.close\n"
+        "    planner#1 spawn < spawn worker#1.open, tool_dependency look_up.close\n"
+        "    planner#1.close\n"
+        "  worker#1.close < return planner#1.close\n"
+        "  stop information_complete < return worker#1.close"
+    )
+
+
+def test_twenty_runs_at_once_do_not_mix() -> None:
+    """Runs in one loop, each with a gather inside, are the same run twenty times."""
+
+    @orchtrace.team
+    async def team(number: int) -> int:
+        planner(number)
+        results = await asyncio.gather(critic(number), critic(number + 1))
+        with orchtrace.aggregate(results):
+            return sum(results)
+
+    async def main() -> list[int]:
+        return await asyncio.gather(*(team(number) for number in range(20)))
+
+    with recording(deterministic=False) as captured:
+        assert asyncio.run(main()) == [2 * number + 1 for number in range(20)]
+    assert len({trace.trace_id for trace in captured.traces}) == 20
+    assert len({frozenset(edges(trace)) for trace in captured.traces}) == 1
+
+
+def test_twenty_runs_in_threads_do_not_mix() -> None:
+    """Runs on the threads of a pool are runs of their own, all alike."""
+    barrier = threading.Barrier(20, timeout=30)
+
+    @orchtrace.team
+    def team(number: int) -> int:
+        barrier.wait()
+        return planner(planner(number))
+
+    with recording(deterministic=False) as captured, ThreadPoolExecutor(20) as pool:
+        assert list(pool.map(team, range(20))) == list(range(20))
+    assert len({trace.trace_id for trace in captured.traces}) == 20
+    assert len({frozenset(edges(trace)) for trace in captured.traces}) == 1
+
+
+def test_pools_are_left_as_they_were() -> None:
+    """After the last user has gone, `submit` is the very method it was."""
+    before = ThreadPoolExecutor.submit
+    with recording():
+        assert ThreadPoolExecutor.submit is not before
+    assert ThreadPoolExecutor.submit is before

@@ -4,7 +4,8 @@ import asyncio
 import random
 
 import pytest
-from autogen_agentchat.teams import DiGraphBuilder, GraphFlow, RoundRobinGroupChat
+from autogen_agentchat.messages import HandoffMessage
+from autogen_agentchat.teams import DiGraphBuilder, GraphFlow, RoundRobinGroupChat, Swarm
 
 
 def _layers(rng: random.Random) -> list[list[str]]:
@@ -72,3 +73,87 @@ def test_informants_are_whom_the_agent_read(traced, plain, seed) -> None:
             ]
             read[event["to"]].append(sources)
     assert read == {agent.name: agent.read for agent in agents}
+
+
+def _scheduled(team: RoundRobinGroupChat, rounds: list[list[str]]) -> None:
+    """Make a team's manager ask the given speakers, one list after the other."""
+    make_factory = team._create_group_chat_manager_factory
+
+    def factory_of(*args, **kwargs):
+        make = make_factory(*args, **kwargs)
+
+        def factory():
+            manager = make()
+            left = iter(rounds)
+
+            async def select_speaker(thread) -> list[str]:
+                return next(left)
+
+            manager.select_speaker = select_speaker
+            return manager
+
+        return factory
+
+    team._create_group_chat_manager_factory = factory_of
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_turns_of_random_rounds_follow_from_the_whole_round_before(
+    traced, plain, read, seed
+) -> None:
+    """A manager that asks several at once waits for all of them."""
+    rng = random.Random(seed)  # noqa: S311 - a seed for a test
+    names = "abcd"
+    rounds = [sorted(rng.sample(names, rng.randint(1, 4))) for _ in range(rng.randint(2, 5))]
+
+    def waits():
+        async def act() -> str:
+            for _ in range(rng.randint(0, 15)):
+                await asyncio.sleep(0)
+            return "done"
+
+        return lambda _: act()
+
+    team = RoundRobinGroupChat([plain(name, waits()) for name in names], max_turns=len(rounds))
+    _scheduled(team, rounds)
+    asyncio.run(team.run(task="go"))
+    before = [("user",), *(tuple(spoke) for spoke in rounds)]
+    expected = [
+        (name, causes) for asked, causes in zip(rounds, before, strict=False) for name in asked
+    ]
+    assert sorted(read.triggers(traced.trace)) == sorted(expected)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_turns_of_a_random_swarm_begin_from_the_hand_over(traced, plain, read, seed) -> None:
+    """Whoever hands over is the cause; whoever keeps the floor is asked again."""
+    rng = random.Random(seed)  # noqa: S311 - a seed for a test
+    spoken: list[str] = []
+    handed: list[str | None] = []
+
+    def act(name: str):
+        def say(_: int):
+            target = rng.choice(["a", "b", "c", None])
+            target = None if target == name else target
+            spoken.append(name)
+            handed.append(target)
+            if target is None:
+                return "mine"
+            return HandoffMessage(content="yours", source=name, target=target)
+
+        return say
+
+    agents = [plain(name, act(name)) for name in "abc"]
+    asyncio.run(Swarm(agents, max_turns=8).run(task="go"))
+    trace = traced.trace
+    turns = [e for e in trace.events[1:] if e.id.endswith(".open")]
+    lived: set[str] = set()
+    expected = []
+    for n, name in enumerate(spoken):
+        is_handed = n > 0 and handed[n - 1] is not None
+        verb = "begin" if is_handed else "delegate" if name in lived else "spawn"
+        lived.add(name)
+        expected.append((verb, spoken[n - 1] if is_handed else "Swarm", name))
+    assert [(e.verb, e.agent, e["to"]) for e in turns] == expected
+    causes = [("user",), *((name,) for name in spoken)]
+    assert read.triggers(trace) == list(zip(spoken, causes, strict=False))

@@ -10,15 +10,34 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from math import isfinite
+from typing import Any, Final, TypeAlias
 
 import orjson
 
 from orchtrace_otel import attributes as a
-from orchtrace_otel.model import VERBS, Edge, Event, Json, Reward, Trace, Turn
+from orchtrace_otel.model import (
+    EDGE_TYPES,
+    ESTIMATORS,
+    FAMILIES,
+    STATUSES,
+    UNITS,
+    VERBS,
+    Edge,
+    Event,
+    Json,
+    Reward,
+    Trace,
+    Turn,
+)
 
 _NANO: Final = 1_000_000_000
-_OPENING, _POINT, _CLOSING = 0, 1, 2
+_BEGIN, _OPENING, _POINT, _CLOSING = 0, 1, 2, 3
+_MOST_TOKENS: Final = 2**53
+_EDGE_TYPES: Final = frozenset(EDGE_TYPES)
+_OPENINGS: Final = frozenset(("begin", "spawn", "delegate"))
+_MAY_BE_OPEN: Final = frozenset(("open_spans", "truncated", "given_up"))
+"""Flags of runs that closed before all of their spans had come."""
 
 
 @dataclass(slots=True)
@@ -46,6 +65,13 @@ class SpanRecord:
     attributes_dropped: int = 0
 
 
+_Usage: TypeAlias = tuple[int | None, int | None]
+"""Tokens read and written; None where unknown."""
+
+_Key: TypeAlias = tuple[str, type | tuple[type, ...]]
+"""Key of an event, and what its attribute holds."""
+
+
 def build(run_id: str, records: Iterable[SpanRecord], flags: Iterable[str] = ()) -> Trace:
     """Build the trace of one run from its spans.
 
@@ -58,6 +84,26 @@ def build(run_id: str, records: Iterable[SpanRecord], flags: Iterable[str] = ())
         flags: What is known to be lost, beside what the spans themselves show.
     """
     return _Building(run_id, records, flags).trace()
+
+
+def distinct(records: Iterable[SpanRecord]) -> tuple[dict[str, SpanRecord], set[str]]:
+    """Return the spans by id, in canonical order, and the ids that came with different contents.
+
+    A span that is sent again is the same span. Where two differ, the one that says
+    most is taken, whichever came first.
+    """
+    ordered = sorted(records, key=_canonical)
+    by_id = {record.span_id: record for record in ordered}
+    if len(by_id) == len(ordered):
+        return by_id, set()
+    by_id.clear()
+    differing: set[str] = set()
+    for record in ordered:
+        known = by_id.setdefault(record.span_id, record)
+        if known != record:
+            differing.add(record.span_id)
+            by_id[record.span_id] = max(known, record, key=_fullness)
+    return {record.span_id: record for record in sorted(by_id.values(), key=_canonical)}, differing
 
 
 _FOREIGN: Final = (
@@ -83,14 +129,16 @@ class _Building:
     def __init__(self, run_id: str, records: Iterable[SpanRecord], flags: Iterable[str]) -> None:
         self.run_id = run_id
         self.flags = set(flags)
-        ordered = sorted(records, key=_canonical)
-        self.by_id = {record.span_id: record for record in ordered}
-        if len(self.by_id) != len(ordered):
+        self.by_id, differing = distinct(records)
+        if differing:
             self.flags.add("duplicate_spans")
         self.records = list(self.by_id.values())
         self.root_id = run_id.rpartition("-")[2]
         self.root = self.by_id.get(self.root_id)
         self.origin = (self.root or self.records[0]).start if self.records else 0
+        if self.root is not None:
+            self.flags.update(self._texts(self.root.attributes, a.FLAGS))
+        self.unsure_parents = False
         self.owners: dict[str, str] = {}
         self.rows: list[tuple[int, int, str, Event]] = []
         self.keys: dict[str, Json] = {}
@@ -104,6 +152,8 @@ class _Building:
     def trace(self) -> Trace:
         for record in self.records:
             self._take(record)
+        if self.unsure_parents:
+            self._cut_cycles()
         self.rows.sort(key=_in_order)
         stop = self._stop_event()
         self._connect()
@@ -112,66 +162,108 @@ class _Building:
 
     def _take(self, record: SpanRecord) -> None:
         found = record.attributes
-        if record.links_dropped:
-            self.flags.add("links_cut")
-        if record.attributes_dropped and a.RUN_ID in found:
-            self.flags.add("attributes_evicted")
+        if record.links_dropped or record.attributes_dropped:
+            self._say_what_was_cut(record)
         if a.OPENS in found:
             self._take_activation(record)
         elif a.VERB in found:
             if found[a.VERB] == "stop":
+                if self.stop is not None:
+                    self.flags.add("several_stops")
                 self.stop = record
             else:
                 self._take_point(record)
         elif a.OPERATION in found:
-            if found[a.OPERATION] in a.TURN_OPERATIONS:
-                self.turns.append(record)
-            elif a.RUN_ID in found:
-                self._take_tool(record)
+            self._take_call(record)
+
+    def _say_what_was_cut(self, record: SpanRecord) -> None:
+        if a.RUN_ID in record.attributes:
+            if record.links_dropped:
+                self.flags.add("links_cut")
+            if record.attributes_dropped:
+                self.flags.add("attributes_evicted")
+
+    def _take_call(self, record: SpanRecord) -> None:
+        """Take a call of a model, be it ours or not, or one of ours of a tool."""
+        operation = record.attributes[a.OPERATION]
+        if operation.__class__ is str and operation in a.TURN_OPERATIONS:
+            self._take_turn(record)
+        elif a.RUN_ID in record.attributes:
+            self._take_tool(record)
+
+    def _take_turn(self, record: SpanRecord) -> None:
+        """Note an LLM call, unless it hangs below a span from outside the run."""
+        if a.RUN_ID in record.attributes or self._is_inside(record):
+            self.turns.append(record)
+            if self.root is not None and record.end > self.root.end:
+                self.flags.add("late_spans")
+
+    def _is_inside(self, record: SpanRecord) -> bool:
+        """Whether a span of others is below one of ours, as far as can be seen."""
+        at = self.by_id.get(record.parent_id) if record.parent_id is not None else None
+        for _ in range(len(self.by_id)):
+            if at is None:
+                break
+            if a.RUN_ID in at.attributes:
+                return True
+            at = self.by_id.get(at.parent_id) if at.parent_id is not None else None
+        return bool(self.flags & _MAY_BE_OPEN)
 
     def _take_activation(self, record: SpanRecord) -> None:
         found = record.attributes
         span_id = record.span_id
         agent = _text(found, a.AGENT_NAME)
-        opens = str(found[a.OPENS])
+        opens = found[a.OPENS]
+        if opens.__class__ is not str or opens not in _OPENINGS:
+            self.flags.add("garbled")
+            opens = "begin"
         keys: Json = {"verb": opens}
         is_root = span_id == self.root_id
         if is_root:
             caller = "user"
             keys["start_unix_nano"] = record.start
         else:
-            parent = self._owner(record)
-            holder = self.by_id.get(parent)
-            caller = found.get(a.BY) or ("unknown" if holder is None else _text(holder.attributes, a.AGENT_NAME))
-            keys["parent"] = parent
+            caller = self._hang(record, keys)
         if opens == "begin":
             keys["from"] = caller
         keys["to"] = agent
-        if a.ROLE in found:
-            keys["role"] = found[a.ROLE]
-        keys["activation"] = span_id
-        if a.INSTANCE in found:
-            keys["instance"] = found[a.INSTANCE]
+        self._name_life(record, keys)
         keys["status"] = "ok"
-        _copy(found, keys, _OPENING_KEYS)
-        self._add(record.start, _OPENING, span_id + ".open", opens, caller, keys)
+        self._copy(found, keys, _OPENING_KEYS)
+        self._add(
+            record.start, _BEGIN if is_root else _OPENING, span_id + ".open", opens, caller, keys
+        )
         self._incoming(span_id + ".open", found, a.EDGES)
         if is_root:
             return
         keys = {"verb": "return", "from": agent, "to": caller}
-        if a.ROLE in found:
-            keys["role"] = found[a.ROLE]
-        keys["activation"] = span_id
-        if a.INSTANCE in found:
-            keys["instance"] = found[a.INSTANCE]
+        self._name_life(record, keys)
         keys["status"] = _status(record)
-        if a.CONTENT_REF_CLOSE in found:
-            keys["content_ref"] = found[a.CONTENT_REF_CLOSE]
-        if a.ERROR_TYPE in found:
-            keys["error_type"] = found[a.ERROR_TYPE]
-        self._add(record.end, _CLOSING, span_id + ".close", "return", agent, keys)
+        self._copy(found, keys, _CLOSING_KEYS)
+        self._add(self._end(record), _CLOSING, span_id + ".close", "return", agent, keys)
         self._incoming(span_id + ".close", found, a.EDGES_CLOSE)
         self.edges.append(Edge(span_id + ".open", span_id + ".close", "causal"))
+
+    def _hang(self, record: SpanRecord, keys: Json) -> str:
+        """Name the activation around an activation; return the agent that caused it."""
+        keys["parent"] = parent = self._owner(record)
+        if parent + ".open" not in self.keys:
+            self.unsure_parents = True
+        by = record.attributes.get(a.BY)
+        if by:
+            return str(by)
+        holder = self.by_id.get(parent)
+        return "unknown" if holder is None else _text(holder.attributes, a.AGENT_NAME)
+
+    @staticmethod
+    def _name_life(record: SpanRecord, keys: Json) -> None:
+        """Name the role, the activation and the instance of an opening or a closing."""
+        found = record.attributes
+        if a.ROLE in found:
+            keys["role"] = str(found[a.ROLE])
+        keys["activation"] = record.span_id
+        if a.INSTANCE in found:
+            keys["instance"] = str(found[a.INSTANCE])
 
     def _take_tool(self, record: SpanRecord) -> None:
         found = record.attributes
@@ -181,7 +273,7 @@ class _Building:
         keys: Json = {"verb": "tool_call", "tool": tool}
         self._place(record, keys)
         keys["status"] = "ok"
-        _copy(found, keys, _OPENING_KEYS)
+        self._copy(found, keys, _OPENING_KEYS)
         opened, closed = span_id + ".open", span_id + ".close"
         self._add(record.start, _OPENING, opened, "tool_call", agent, keys)
         self._incoming(opened, found, a.EDGES)
@@ -192,19 +284,17 @@ class _Building:
             **{key: keys[key] for key in ("activation", "instance", "tool_call_id") if key in keys},
             "status": _status(record),
         }
-        if a.TRUSTED in found:
-            result["trusted"] = found[a.TRUSTED]
-        if a.CONTENT_REF_CLOSE in found:
-            result["content_ref"] = found[a.CONTENT_REF_CLOSE]
-        if a.ERROR_TYPE in found:
-            result["error_type"] = found[a.ERROR_TYPE]
-        self._add(record.end, _CLOSING, closed, "tool_result", agent, result)
+        self._copy(found, result, _TOOL_CLOSING_KEYS)
+        self._add(self._end(record), _CLOSING, closed, "tool_result", agent, result)
         self._incoming(closed, found, a.EDGES_CLOSE)
         self.edges.append(Edge(opened, closed, "causal"))
 
     def _take_point(self, record: SpanRecord) -> None:
         found = record.attributes
-        verb = str(found[a.VERB])
+        verb = found[a.VERB]
+        if verb.__class__ is not str or verb not in VERBS:
+            self.flags.add("garbled")
+            verb = "decide"
         agent = _text(found, a.AGENT_NAME)
         keys: Json = {"verb": verb}
         if verb == "message":
@@ -213,7 +303,7 @@ class _Building:
         keys["status"] = _status(record)
         if record.end > record.start:
             keys["duration_s"] = (record.end - record.start) / _NANO
-        _copy(found, keys, _POINT_KEYS)
+        self._copy(found, keys, _POINT_KEYS)
         self._add(record.start, _POINT, record.span_id, verb, agent, keys)
         self._incoming(record.span_id, found, a.EDGES)
         self._claim(record.span_id, found)
@@ -224,9 +314,11 @@ class _Building:
         keys["activation"] = owner
         holder = self.by_id.get(owner)
         if holder is not None and a.INSTANCE in holder.attributes:
-            keys["instance"] = holder.attributes[a.INSTANCE]
+            keys["instance"] = str(holder.attributes[a.INSTANCE])
 
-    def _add(self, at: int, rank: int, event_id: str, verb: str, agent: str, keys: Json) -> None:
+    def _add(  # noqa: PLR0913, PLR0917 - the parts of an event, and its place
+        self, at: int, rank: int, event_id: str, verb: str, agent: str, keys: Json
+    ) -> None:
         kind, decision = VERBS.get(verb, ("orchestrator_decision", None))
         if decision is not None:
             keys["decision"] = decision
@@ -238,13 +330,13 @@ class _Building:
             keys["late"] = True
             self.flags.add("late_spans")
         self.keys[event_id] = keys
-        self.rows.append((at, rank, event_id, Event(event_id, (at - self.origin) / _NANO, kind, agent, keys)))
+        self.rows.append(
+            (at, rank, event_id, Event(event_id, (at - self.origin) / _NANO, kind, agent, keys))
+        )
 
     def _owner(self, record: SpanRecord) -> str:
-        """Return the span id of the nearest activation above a span; the root's if none is in sight."""
-        named = record.attributes.get(a.ACTIVATION)
-        above = named if named is not None else record.parent_id
-        return self._activation_at(above, record.span_id)
+        """Return the span id of the nearest activation above a span, else the root's."""
+        return self._activation_at(_above(record), record.span_id)
 
     def _activation_at(self, span_id: str | None, asking: str) -> str:
         """Return the nearest activation at or above a span."""
@@ -268,7 +360,7 @@ class _Building:
             if len(path) > len(self.by_id) + 1:
                 self.flags.add("cyclic_parents")
                 break
-            span_id = record.attributes.get(a.ACTIVATION) or record.parent_id
+            span_id = _above(record)
         for passed in path[1:]:
             owners[passed] = found
         return found
@@ -276,12 +368,61 @@ class _Building:
     def _incoming(self, event_id: str, found: Mapping[str, Any], key: str) -> None:
         items = found.get(key)
         if items:
+            if items.__class__ is not tuple:
+                items = self._texts(found, key)
             self.incoming.append((event_id, items))
 
     def _claim(self, event_id: str, found: Mapping[str, Any]) -> None:
         """Note which turns an event came from; the first event takes a turn's tokens."""
-        for turn in found.get(a.TURNS, ()):
-            self.claims.setdefault(turn, event_id)
+        if a.TURNS in found:
+            for turn in self._texts(found, a.TURNS):
+                self.claims.setdefault(turn, event_id)
+
+    def _texts(self, found: Mapping[str, Any], key: str) -> list[str]:
+        """Return the texts in an attribute that holds texts; what else it holds is flagged."""
+        held = found.get(key, ())
+        if not isinstance(held, (list, tuple)):
+            self.flags.add("garbled")
+            return []
+        texts = [one for one in held if isinstance(one, str)]
+        if len(texts) != len(held):
+            self.flags.add("garbled")
+        return texts
+
+    def _copy(self, found: Mapping[str, Any], keys: Json, table: Mapping[str, _Key]) -> None:
+        """Copy what an event says of itself, in an order that no sender decides."""
+        present = table.keys() & found.keys()
+        for attribute in sorted(present) if len(present) > 1 else present:
+            name, kinds = table[attribute]
+            value = found[attribute]
+            if not isinstance(value, kinds):
+                self.flags.add("garbled")
+            elif isinstance(value, (list, tuple)):
+                texts = self._texts(found, attribute)
+                keys[name] = [_link(one) for one in texts] if name == "links" else texts
+            else:
+                keys[name] = value
+
+    def _end(self, record: SpanRecord) -> int:
+        """Return when a span ended, which is never before it began."""
+        if record.end < record.start:
+            self.flags.add("skewed")
+            return record.start
+        return record.end
+
+    def _cut_cycles(self) -> None:
+        """Hang activations that are above each other below the root instead."""
+        done: set[str] = {self.root_id}
+        for record in self.records:
+            path: list[str] = []
+            at = record.span_id
+            while at not in done and at + ".open" in self.keys:
+                done.add(at)
+                path.append(at)
+                at = self.keys[at + ".open"].get("parent", self.root_id)
+            if at in path:
+                self.flags.add("cyclic_parents")
+                self.keys[at + ".open"]["parent"] = self.root_id
 
     def _stop_event(self) -> Event:
         root, record = self.root, self.stop
@@ -290,14 +431,19 @@ class _Building:
         if record is None:
             self.flags.add("no_stop" if root is not None else "no_root")
             at, event_id = self.last, self.root_id + ".stop"
-            keys |= {"activation": self.root_id, "status": "ok", "stop_reason": "unknown", "causality": "inferred"}
+            keys |= {
+                "activation": self.root_id,
+                "status": "ok",
+                "stop_reason": "unknown",
+                "causality": "inferred",
+            }
         else:
             if root is None:
                 self.flags.add("no_root")
             at, event_id = record.start, record.span_id
             self._place(record, keys)
             keys["status"] = _status(record)
-            _copy(record.attributes, keys, _POINT_KEYS)
+            self._copy(record.attributes, keys, _POINT_KEYS)
             self._incoming(event_id, record.attributes, a.EDGES)
         keys["decision"] = "O5"
         self.keys[event_id] = keys
@@ -309,7 +455,14 @@ class _Building:
         for event_id, items in self.incoming:
             seen: set[str] = set()
             for item in items:
-                kind, _, named = item.partition(":")
+                try:
+                    kind, _, named = item.partition(":")
+                except AttributeError:  # of others, who may send anything
+                    self.flags.add("garbled")
+                    continue
+                if kind not in _EDGE_TYPES:
+                    self.flags.add("garbled")
+                    continue
                 source = named if named in keys else self._resolve(named)
                 if source is None:
                     self.flags.add("missing_causes")
@@ -329,10 +482,10 @@ class _Building:
         turns = self._distinct_turns()
         records: list[Json] = []
         known = unknown = 0
-        for record, usage in turns:
+        for record, usage, claimed in turns:
             owner = self._owner(record)
             closing = owner + ".close"
-            event_id = self.claims.get(record.span_id) or (closing if closing in self.keys else stop.id)
+            event_id = claimed or (closing if closing in self.keys else stop.id)
             keys = self.keys[event_id]
             tokens = sum(count for count in usage if count is not None)
             if None in usage:
@@ -347,8 +500,12 @@ class _Building:
         if records:
             self.keys[stop.id]["turn_records"] = records
 
-    def _distinct_turns(self) -> list[tuple[SpanRecord, tuple[int | None, int | None]]]:
-        """Return each LLM call once: two instrumentations of one call nest, and the outer counts."""
+    def _distinct_turns(self) -> list[tuple[SpanRecord, _Usage, str | None]]:
+        """Return each LLM call once, its usage, and the event that claims it.
+
+        Two instrumentations of one call nest, and the outer one is the turn; what only
+        the inner one knows is taken from there.
+        """
         inside: dict[str, list[SpanRecord]] = {}
         outer: list[SpanRecord] = []
         ids = {record.span_id for record in self.turns}
@@ -358,12 +515,13 @@ class _Building:
                 outer.append(record)
             else:
                 inside.setdefault(above, []).append(record)
-        distinct: list[tuple[SpanRecord, tuple[int | None, int | None]]] = []
+        found: list[tuple[SpanRecord, _Usage, str | None]] = []
         for record in outer:
             tellers = [record, *inside.get(record.span_id, ())]
             usage = next((u for u in map(_usage, tellers) if u != (None, None)), (None, None))
-            distinct.append((record, usage))
-        return distinct
+            claims = (self.claims.get(teller.span_id) for teller in tellers)
+            found.append((record, usage, next((one for one in claims if one is not None), None)))
+        return found
 
     def _turn_above(self, record: SpanRecord, ids: set[str]) -> str | None:
         """Return the outermost turn around a turn, within their activation."""
@@ -378,45 +536,48 @@ class _Building:
             above = holder.parent_id
         return found
 
-    def _turn(
-        self, record: SpanRecord, owner: str, usage: tuple[int | None, int | None], event_id: str
-    ) -> Turn:
+    def _turn(self, record: SpanRecord, owner: str, usage: _Usage, event_id: str) -> Turn:
         found = record.attributes
         holder = self.by_id.get(owner)
         of_agent: Mapping[str, Any] = {} if holder is None else holder.attributes
-        reasons = found.get(a.FINISH_REASONS)
+        reasons = self._texts(found, a.FINISH_REASONS)
         return Turn(
             id=record.span_id,
             activation=owner,
-            agent=of_agent.get(a.AGENT_NAME) or found.get(a.AGENT_NAME),
-            instance=of_agent.get(a.INSTANCE),
+            agent=_word(of_agent, a.AGENT_NAME) or _word(found, a.AGENT_NAME),
+            instance=_word(of_agent, a.INSTANCE),
             t=max(record.start - self.origin, 0) / _NANO,
             duration_s=max(record.end - record.start, 0) / _NANO,
-            model=found.get(a.RESPONSE_MODEL) or found.get(a.REQUEST_MODEL),
-            provider=found.get(a.PROVIDER),
+            model=_word(found, a.RESPONSE_MODEL) or _word(found, a.REQUEST_MODEL),
+            provider=_word(found, a.PROVIDER),
             input_tokens=usage[0],
             output_tokens=usage[1],
-            finish_reason=str(reasons[0]) if reasons else None,
+            finish_reason=reasons[0] if reasons else None,
             status=_status(record),
             event=event_id,
-            prompt_ref=found.get(a.PROMPT_REF),
-            completion_ref=found.get(a.COMPLETION_REF),
+            prompt_ref=_word(found, a.PROMPT_REF),
+            completion_ref=_word(found, a.COMPLETION_REF),
         )
 
     def _finish(self, stop: Event) -> Trace:
         root: Mapping[str, Any] = {} if self.root is None else self.root.attributes
-        given = _given(root.get(a.REWARD_RECORDS))
-        self.flags.update(root.get(a.FLAGS, ()))
+        given, is_whole = _given(root.get(a.REWARD_RECORDS))
+        if not is_whole:
+            self.flags.add("rewards_unreadable")
+        events = [row[3] for row in self.rows]
+        if self.records:
+            first = events[0] if events else stop
+            self.keys[first.id]["start_unix_nano"] = self.origin
         keys = self.keys[stop.id]
-        if given:
-            keys["reward_records"] = [reward.to_dict() for reward in given]
         keys["revision"] = 0
         keys["flags"] = sorted(self.flags)
-        events = [row[3] for row in self.rows]
+        # Last, where scoring puts them too: a scored trace is read again as it was.
+        if given:
+            keys["reward_records"] = [reward.to_dict() for reward in given]
         verbs = [event.keys["verb"] for event in events]
         return Trace(
             trace_id=self.run_id,
-            task_id=root.get(a.TASK_ID) or self.run_id,
+            task_id=_word(root, a.TASK_ID) or self.run_id,
             events=(*events, stop),
             edges=tuple(self.edges),
             rewards={reward.component: reward.value for reward in given if reward.unit == "team"},
@@ -426,42 +587,40 @@ class _Building:
                 "tool_calls": verbs.count("tool_call"),
                 "messages": verbs.count("message"),
             },
-            system=root.get(a.SYSTEM),
+            system=_word(root, a.SYSTEM),
             metrics={"turns_without_usage": self.turns_without_usage},
         )
 
 
-_OPENING_KEYS: Final = {
-    a.CAUSALITY: "causality",
-    a.ATTEMPT: "attempt",
-    a.CONTENT_REF: "content_ref",
-    a.TOOL_CALL_ID: "tool_call_id",
-    a.RUN_LINKS: "links",
+_CLOSING_KEYS: Final[Mapping[str, _Key]] = {
+    a.CONTENT_REF_CLOSE: ("content_ref", str),
+    a.ERROR_TYPE: ("error_type", str),
 }
 
-_POINT_KEYS: Final = _OPENING_KEYS | {
-    a.TO: "to",
-    a.FROM: "from",
-    a.ROLE: "role",
-    a.CHOSEN: "chosen",
-    a.CANDIDATES: "candidates",
-    a.DECISION_NAME: "name",
-    a.CHANNEL: "channel",
-    a.TRUSTED: "trusted",
-    a.STOP_REASON: "stop_reason",
-    a.STOP_DETAIL: "stop_detail",
-    a.ERROR_TYPE: "error_type",
+_TOOL_CLOSING_KEYS: Final[Mapping[str, _Key]] = {**_CLOSING_KEYS, a.TRUSTED: ("trusted", bool)}
+
+_OPENING_KEYS: Final[Mapping[str, _Key]] = {
+    a.CAUSALITY: ("causality", str),
+    a.ATTEMPT: ("attempt", int),
+    a.CONTENT_REF: ("content_ref", str),
+    a.TOOL_CALL_ID: ("tool_call_id", str),
+    a.RUN_LINKS: ("links", (list, tuple)),
 }
 
-
-def _copy(found: Mapping[str, Any], keys: Json, table: Mapping[str, str]) -> None:
-    for attribute, value in found.items():
-        key = table.get(attribute)
-        if key is not None:
-            keys[key] = [*value] if isinstance(value, tuple) else value
-    links = keys.get("links")
-    if links:
-        keys["links"] = [_link(item) for item in links]
+_POINT_KEYS: Final[Mapping[str, _Key]] = {
+    **_OPENING_KEYS,
+    a.TO: ("to", str),
+    a.FROM: ("from", str),
+    a.ROLE: ("role", str),
+    a.CHOSEN: ("chosen", (str, list, tuple)),
+    a.CANDIDATES: ("candidates", (list, tuple)),
+    a.DECISION_NAME: ("name", str),
+    a.CHANNEL: ("channel", str),
+    a.TRUSTED: ("trusted", bool),
+    a.STOP_REASON: ("stop_reason", str),
+    a.STOP_DETAIL: ("stop_detail", str),
+    a.ERROR_TYPE: ("error_type", str),
+}
 
 
 def _link(item: str) -> Json:
@@ -469,17 +628,59 @@ def _link(item: str) -> Json:
     return {"run": run, "event": event}
 
 
-def _given(text: Any) -> list[Reward]:
-    return [Reward.from_dict(record) for record in orjson.loads(text)] if text else []
+def _given(text: Any) -> tuple[list[Reward], bool]:
+    """Read the rewards that a root carries, and say whether all could be read."""
+    if text is None:
+        return [], True
+    try:
+        records = orjson.loads(text)
+        rewards = [Reward.from_dict(record) for record in records]
+    except (TypeError, ValueError, AttributeError):
+        return [], False
+    sound = [reward for reward in rewards if _is_sound(reward)]
+    return sound, len(sound) == len(rewards)
 
 
-def _usage(record: SpanRecord) -> tuple[int | None, int | None]:
+def _is_sound(reward: Reward) -> bool:
+    words = (reward.id, reward.component, reward.family, reward.unit, reward.estimator)
+    return (
+        all(isinstance(word, str) for word in words)
+        and isinstance(reward.value, (int, float))
+        and isfinite(reward.value)
+        and reward.family in FAMILIES
+        and reward.unit in UNITS
+        and reward.estimator in ESTIMATORS
+    )
+
+
+def _usage(record: SpanRecord) -> _Usage:
     found = record.attributes
-    return found.get(a.INPUT_TOKENS), found.get(a.OUTPUT_TOKENS)
+    return _tokens(found.get(a.INPUT_TOKENS)), _tokens(found.get(a.OUTPUT_TOKENS))
+
+
+def _tokens(count: Any) -> int | None:
+    """Return a count of tokens; None where it is none, which is not to say 0."""
+    if count.__class__ is float and count.is_integer():
+        count = int(count)  # languages without integers send these
+    return count if count.__class__ is int and 0 <= count <= _MOST_TOKENS else None
 
 
 def _status(record: SpanRecord) -> str:
-    return str(record.attributes.get(a.STATUS) or ("error" if record.is_error else "ok"))
+    status = record.attributes.get(a.STATUS)
+    if status.__class__ is str and status in STATUSES:
+        return str(status)
+    return "error" if record.is_error else "ok"
+
+
+def _above(record: SpanRecord) -> str | None:
+    """Return the id of the span that a span says it belongs to."""
+    named = record.attributes.get(a.ACTIVATION)
+    return named if named.__class__ is str else record.parent_id
+
+
+def _word(found: Mapping[str, Any], key: str) -> str | None:
+    word = found.get(key)
+    return word if isinstance(word, str) and word else None
 
 
 def _text(found: Mapping[str, Any], key: str) -> str:
@@ -488,6 +689,13 @@ def _text(found: Mapping[str, Any], key: str) -> str:
 
 def _canonical(record: SpanRecord) -> tuple[int, str]:
     return (record.start, record.span_id)
+
+
+def _fullness(record: SpanRecord) -> tuple[int, int, int, str]:
+    """How much one of several versions of a span says; the same for none that differ."""
+    held = sorted(record.attributes.items())
+    rest = (record.parent_id, record.is_error, record.links_dropped, record.attributes_dropped)
+    return (len(held), record.end, record.start, repr((held, rest)))
 
 
 def _in_order(row: tuple[int, int, str, Event]) -> tuple[int, int, str]:

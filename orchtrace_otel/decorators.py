@@ -99,6 +99,8 @@ def open_call(plan: Plan, owner: object, args: tuple[Any, ...], kwargs: Mapping[
     context = otel_context.get_current()
     scope = spans.scope_of(context)
     if scope is None or (scope.run.is_closed and not scope.run.is_remote):
+        if spans.tracing() is None:
+            return None
         scope = spans.join_run()
         if scope is None:
             return _open_run(plan, owner, args, kwargs)
@@ -137,7 +139,7 @@ def _open_agent(plan: Plan, owner: object, caller: Activation, flow: Flow, conte
 
 
 def _open_run(plan: Plan, owner: object, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Call | None:
-    if plan.kind == "tool" or spans.tracing() is None:
+    if plan.kind == "tool":
         return None
     run = spans.start_run(
         plan.name,

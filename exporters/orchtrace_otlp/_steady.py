@@ -68,6 +68,9 @@ class Steady(SpanExporter):
         _exporting.now = True
         try:
             result = super().export(spans)
+        except Exception as error:  # noqa: BLE001 - 1.40 does raise; the SDK would log each one
+            _logger.debug("the OTLP exporter failed", exc_info=error)
+            result = SpanExportResult.FAILURE
         finally:
             _exporting.now = False
         if result is SpanExportResult.SUCCESS:

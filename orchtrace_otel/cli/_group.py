@@ -39,14 +39,21 @@ class _Verbs(click.Group):
 @click.command(
     cls=_Verbs,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    invoke_without_command=True,
     epilog="Exit codes: 0 fine, 1 the input is at fault, 2 the usage is.",
 )
 @click.version_option(version("orchtrace-otel"), message="orchtrace %(version)s")
-def group() -> None:
+@click.pass_context
+def group(ctx: click.Context) -> int:
     """Traces, rewards and training data from teams of LLM agents.
 
     Start with `orchtrace demo`: it runs three teams offline and says where to look.
     """
+    if ctx.invoked_subcommand is None:
+        # Some versions of click exit with 0 here, some with 2.
+        click.echo(ctx.get_help(), err=True)
+        return USAGE_AT_FAULT
+    return 0
 
 
 def run() -> None:

@@ -298,6 +298,19 @@ def test_delivery_goes_on_once_the_collector_is_back(monkeypatch: pytest.MonkeyP
     assert exporter.lost == 15
 
 
+def test_an_exporter_that_raises_has_lost_its_spans(caplog: pytest.LogCaptureFixture) -> None:
+    """Release 1.40 raises where its last attempt comes too late; that is one more loss."""
+    from orchtrace_otlp import _steady
+
+    class Official(SpanExporter):
+        def export(self, spans: Any) -> SpanExportResult:
+            raise ValueError("timeout below 0")
+
+    exporter = _steady.steady(Official, "test")()
+    assert exporter.export([object(), object()]) is SpanExportResult.FAILURE
+    assert (exporter.lost, len(messages(caplog))) == (2, 1)
+
+
 BEHIND_A_BATCH = """
 import sys, time
 from opentelemetry.sdk.trace import TracerProvider

@@ -2,28 +2,25 @@
 
 from __future__ import annotations
 
-import weakref
-from collections.abc import MutableMapping
-from typing import Any
-
 from orchtrace_autogen import _framework as f
 from orchtrace_autogen import _tools
+from orchtrace_autogen._labels import Label, Labels
 from orchtrace_autogen._manager import ManagerHooks
 from orchtrace_autogen._models import ModelHooks
-from orchtrace_autogen._runs import Label, RunHooks
+from orchtrace_autogen._runs import RunHooks
 from orchtrace_autogen._runtime import RuntimeHooks
 from orchtrace_autogen._team import TeamRun
 from orchtrace_autogen._telemetry import silence
 from orchtrace_otel.adapter import Patches
 
-_labels: MutableMapping[Any, Label] = weakref.WeakKeyDictionary()
+_labels = Labels()
 
 
 def label(target: object, name: str, role: str | None) -> bool:
     """Give a team or an agent its name in traces; say whether it is one."""
     if not isinstance(target, (f.BaseGroupChat, f.BaseChatAgent)):
         return False
-    _labels[target] = Label(name, role)
+    _labels.put(target, Label(name, role))
     return True
 
 

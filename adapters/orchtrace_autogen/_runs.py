@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, MutableMapping
 from contextvars import Token
-from typing import Any, NamedTuple
+from typing import Any
 
 from opentelemetry.context import Context, attach, get_current
 
 from orchtrace_autogen import _framework as f
 from orchtrace_autogen._calls import Call, drive, follow
+from orchtrace_autogen._labels import Label, Labels
 from orchtrace_autogen._stops import IDLE, Stop
 from orchtrace_autogen._team import TeamRun
 from orchtrace_autogen._work import Work, team_of, work_of
@@ -31,13 +32,6 @@ from orchtrace_otel.spans import (
 )
 
 ORCHESTRATOR = "orchestrator"
-
-
-class Label(NamedTuple):
-    """The name and the role that the host gave to an object."""
-
-    name: str
-    role: str | None = None
 
 
 class Entry:
@@ -237,7 +231,7 @@ class RunHooks:
         labels: The names that the host gave to its objects.
     """
 
-    def __init__(self, teams: MutableMapping[str, TeamRun], labels: Mapping[Any, Label]) -> None:
+    def __init__(self, teams: MutableMapping[str, TeamRun], labels: Labels) -> None:
         self._teams = teams
         self._labels = labels
 
@@ -257,12 +251,12 @@ class RunHooks:
     def _open_team(
         self, team: f.BaseGroupChat, args: Any, kwargs: Mapping[str, Any]
     ) -> Call | None:
-        label = self._labels.get(team) or Label(f.team_name(team))
+        label = self._labels.of(team) or Label(f.team_name(team))
         entry = enter(team, label.name, label.role, is_team=True, task=_task(args, kwargs))
         if entry is None:
             return None
         activation = entry.activation
-        running = TeamRun(activation, team_of(activation.run, get_current()))
+        running = TeamRun(activation, team_of(activation.run, get_current()), self._labels)
         team_id = f.team_id(team)
         # A team that runs already refuses to run again; the one that runs keeps its place.
         if activation.run.is_recording:
@@ -278,7 +272,7 @@ class RunHooks:
     def _open_agent(
         self, agent: f.BaseChatAgent, args: Any, kwargs: Mapping[str, Any]
     ) -> Call | None:
-        label = self._labels.get(agent) or Label(agent.name)
+        label = self._labels.of(agent) or Label(agent.name)
         entry = enter(agent, label.name, label.role, is_team=False, task=_task(args, kwargs))
         return None if entry is None else AgentCall(entry)
 

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeVar, cast
 
 from orchtrace_autogen import _framework as f
+from orchtrace_autogen._labels import Labels
 from orchtrace_autogen._stops import Stop
 from orchtrace_autogen._work import Work
 from orchtrace_otel import attributes as a
@@ -71,8 +72,9 @@ class TeamRun:
         stopped: Why the manager ended it, once it did.
     """
 
-    def __init__(self, activation: Activation, outer: TeamRun | None) -> None:
+    def __init__(self, activation: Activation, outer: TeamRun | None, labels: Labels) -> None:
         self.activation = activation
+        self._labels = labels
         self.work = Work(activation, self)
         self.messages: Remembered[Mark] = (
             Remembered(activation.run) if outer is None else outer.messages
@@ -225,8 +227,16 @@ class TeamRun:
         run = self.activation.run
         if run.inbox:
             edges += run.collect(name)
+        # In a team an agent goes by the name that its peers know it by.
+        label = self._labels.of(agent)
         activation = open_activation(
-            self.activation, name, opens=opens, instance=instance, by=by, edges=edges
+            self.activation,
+            name,
+            opens=opens,
+            instance=instance,
+            role=None if label is None else label.role,
+            by=by,
+            edges=edges,
         )
         activation.owner = agent
         work = self.turns[container.id.type] = Work(activation, self)

@@ -296,6 +296,25 @@ def test_team_inside_a_decorated_agent_is_part_of_its_run(traced, plain, read) -
     ]
 
 
+def test_agent_without_a_hash_is_traced(traced, plain) -> None:
+    """Agents are told apart by identity: a host's class may compare as it likes."""
+
+    class Equal(plain):
+        def __eq__(self, other: object) -> bool:
+            return True
+
+        __hash__ = None
+
+    first, second = Equal("first"), Equal("second")
+    orchtrace.agent(first, name="renamed", role="lead")
+    asyncio.run(RoundRobinGroupChat([first, second], max_turns=2).run(task="go"))
+    asyncio.run(first.run(task="go"))
+    team, alone = traced.traces
+    assert [e["to"] for e in team.events[1:] if e.verb == "spawn"] == ["first", "second"]
+    assert [e.get("role") for e in team.events if e.verb == "spawn"] == ["lead", None]
+    assert (alone.events[1]["to"], alone.events[1]["role"]) == ("renamed", "lead")
+
+
 def test_object_given_a_name_is_traced_under_it(traced, plain) -> None:
     """`agent(team)` names the team in its traces and gives the very object back."""
     team = _team(plain)

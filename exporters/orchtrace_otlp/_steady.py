@@ -68,7 +68,8 @@ class Steady(SpanExporter):
         _exporting.now = True
         try:
             result = super().export(spans)
-        except Exception as error:  # noqa: BLE001 - 1.40 does raise; the SDK would log each one
+        except Exception as error:
+            # 1.40 does raise; the SDK would log each one with its traceback.
             _logger.debug("the OTLP exporter failed", exc_info=error)
             result = SpanExportResult.FAILURE
         finally:

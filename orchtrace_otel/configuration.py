@@ -17,6 +17,7 @@ from orchtrace_otel import adapter as adapters
 from orchtrace_otel import attributes as a
 from orchtrace_otel import content as gate
 from orchtrace_otel import spans
+from orchtrace_otel._guard import warn_once
 from orchtrace_otel.errors import ConfigError
 from orchtrace_otel.evaluation import Evaluations
 from orchtrace_otel.exporter import TraceExporter, open_exporter
@@ -24,7 +25,7 @@ from orchtrace_otel.model import Trace
 from orchtrace_otel.pipeline import Pipeline
 from orchtrace_otel.rewards import RewardFunction, RewardResult
 from orchtrace_otel.sampling import RecordOurs
-from orchtrace_otel.settings import CAPTURE_MODES, Settings
+from orchtrace_otel.settings import CAPTURE_VARIABLE, NO_CONTENT, Settings
 from orchtrace_otel.spans import Tracing
 
 Exporter: TypeAlias = str | TraceExporter | SpanExporter
@@ -68,9 +69,9 @@ def configure(  # noqa: PLR0913 - one keyword a part that can be replaced
             as `jsonl:traces/`; `ORCHTRACE_EXPORTERS` unless given.
         rewards: Further reward functions of a finished trace: callables, names of
             installed ones, or a mapping of names to callables.
-        content: What is captured, a value of
-            `OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT`, which holds unless
-            given.
+        content: What is captured of prompts, completions, arguments and results, a
+            value of `OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT`. This release
+            captures none: only `NO_CONTENT` is taken.
 
     Raises:
         ConfigError: If an argument or a variable does not hold what it must.
@@ -82,7 +83,7 @@ def configure(  # noqa: PLR0913 - one keyword a part that can be replaced
         for one in (settings.exporters if exporters is None else _listed("exporters", exporters))
     ]
     functions = _rewards(rewards)
-    _check_content(settings.capture if content is None else content)
+    _check_content(content, settings.capture)
     gate.use_key(settings.key)
     if settings.sdk_disabled:
         return
@@ -106,10 +107,21 @@ def configure(  # noqa: PLR0913 - one keyword a part that can be replaced
         _now = _Configured(provider, pipeline, is_ours)
 
 
-def _check_content(mode: str) -> None:
-    if mode not in CAPTURE_MODES:
-        msg = f"content must be one of {', '.join(CAPTURE_MODES)}, got {mode!r}"
+def _check_content(asked: str | None, from_environment: str) -> None:
+    """Refuse to capture content, which this release cannot do yet, rather than seem to do it."""
+    if asked is not None and asked != NO_CONTENT:
+        msg = (
+            f"content must be {NO_CONTENT!r} in this release, which captures none yet, got {asked!r}; "
+            "leave it out"
+        )
         raise ConfigError(msg)
+    if asked is None and from_environment != NO_CONTENT:
+        warn_once(
+            "content",
+            "%s asks for %s, but this release of orchtrace-otel captures no content yet",
+            CAPTURE_VARIABLE,
+            from_environment,
+        )
 
 
 def instrument(*names: str) -> adapters.Instrumented:

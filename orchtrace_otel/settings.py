@@ -10,7 +10,8 @@ from typing import Final, Self
 from orchtrace_otel.errors import ConfigError
 
 CAPTURE_VARIABLE: Final = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
-CAPTURE_MODES: Final = ("NO_CONTENT", "SPAN_ONLY", "EVENT_ONLY", "SPAN_AND_EVENT")
+NO_CONTENT: Final = "NO_CONTENT"
+CAPTURE_MODES: Final = (NO_CONTENT, "SPAN_ONLY", "EVENT_ONLY", "SPAN_AND_EVENT")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +36,7 @@ class Settings:
     """
 
     exporters: tuple[str, ...] = ()
-    capture: str = "NO_CONTENT"
+    capture: str = NO_CONTENT
     key: str | None = None
     store: str | None = None
     max_open_runs: int = 1_000
@@ -59,10 +60,10 @@ class Settings:
             ('jsonl:traces/',)
         """
         env = os.environ if environ is None else environ
-        capture = env.get(CAPTURE_VARIABLE, "").strip().upper() or "NO_CONTENT"
+        capture = env.get(CAPTURE_VARIABLE, "").strip().upper() or NO_CONTENT
         if capture not in CAPTURE_MODES:
             # The conventions say: anything unknown means that nothing is captured.
-            capture = "NO_CONTENT"
+            capture = NO_CONTENT
         return cls(
             exporters=_list(env.get("ORCHTRACE_EXPORTERS", "")),
             capture=capture,

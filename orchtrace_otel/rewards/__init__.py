@@ -9,13 +9,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from orchtrace_otel.model import Trace
 from orchtrace_otel.rewards.functions import RewardFunction, RewardResult, apply
 from orchtrace_otel.rewards.measures import MEASURES, measure
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from orchtrace_otel.model import Event, Reward, Trace
+    from orchtrace_otel.model import Event, Reward
 
 __all__ = ["MEASURES", "RewardFunction", "RewardResult", "measure", "score"]
 
@@ -43,13 +44,19 @@ def score(trace: Trace, functions: Sequence[RewardFunction] = ()) -> Trace:
         (0.75, {'calm': 1.0})
     """
     measures, flags = measure(trace)
-    measured = replace(trace, metrics={**(trace.metrics or {}), **measures})
-    rewards, failed = apply(measured, functions)
+    metrics = {**(trace.metrics or {}), **measures}
+    rewards, failed = apply(replace(trace, metrics=metrics), functions) if functions else ([], ())
     team = {reward.component: reward.value for reward in rewards if reward.unit == "team"}
-    return replace(
-        measured,
-        events=_mark_stop(trace, rewards, flags | failed),
-        rewards={**trace.rewards, **team},
+    return Trace(
+        trace.trace_id,
+        trace.task_id,
+        _mark_stop(trace, rewards, flags.union(failed)),
+        trace.edges,
+        {**trace.rewards, **team},
+        trace.costs,
+        trace.system,
+        trace.topology,
+        metrics,
     )
 
 
@@ -58,12 +65,14 @@ def _mark_stop(trace: Trace, rewards: Sequence[Reward], flags: Iterable[str]) ->
     stop = trace.stop
     if stop is None:
         return trace.events
-    keys: dict[str, Any] = dict(stop.keys)
-    all_flags = sorted({*trace.flags, *flags})
+    added: dict[str, Any] = {}
+    all_flags = sorted({*stop.keys.get("flags", ()), *flags})
     if all_flags:
-        keys["flags"] = all_flags
+        added["flags"] = all_flags
     if rewards:
-        given = {record["id"]: record for record in keys.get("reward_records", ())}
+        given = {record["id"]: record for record in stop.keys.get("reward_records", ())}
         given |= {reward.id: reward.to_dict() for reward in rewards}
-        keys["reward_records"] = list(given.values())
-    return (*trace.events[:-1], replace(stop, keys=keys))
+        added["reward_records"] = list(given.values())
+    if not added:
+        return trace.events
+    return (*trace.events[:-1], replace(stop, keys={**stop.keys, **added}))

@@ -20,15 +20,15 @@ def find_answer(events: Sequence[Event], graph: Graph) -> int | None:
     fail; without that there is no answer. That the run began is no answer either.
     """
     stop = graph.stop
-    opening = _opening_of(events[stop]) if stop is not None else None
-    causes = (
-        place
-        for place in graph.stop_causes
-        if place != stop and events[place].id != opening and _held(events[place])
-    )
-    answer = _latest(causes, events, graph)
-    if answer is not None:
-        return answer
+    if stop is not None:
+        opening = _opening_of(events[stop])
+        causes = [
+            place
+            for place in graph.causes[stop]
+            if place != stop and events[place].id != opening and _held(events[place])
+        ]
+        if causes:
+            return causes[0] if len(causes) == 1 else _latest(causes, events, graph)
     end = None if stop is None else graph.begin[stop]
     others = (
         place
@@ -38,26 +38,24 @@ def find_answer(events: Sequence[Event], graph: Graph) -> int | None:
     return _latest(others, events, graph)
 
 
-def useful_events(events: Sequence[Event], graph: Graph) -> bytearray:
-    """1 for each event that led to the answer, the answer included, 0 for the others.
+def is_stop_useful(events: Sequence[Event], graph: Graph) -> bool:
+    """Whether the stop counts as useful by itself: it has tokens and did not fail.
 
-    The stop counts too where it did not fail: it carries what the run's own
-    activation did at last. All are 0 where nothing was answered.
+    It carries what the run's own activation did at last.
     """
-    useful = bytearray(len(events))
     stop = graph.stop
-    by_itself = stop is not None and "tokens" in events[stop].keys and _held(events[stop])
-    answer = find_answer(events, graph)
-    if answer is not None:
-        useful[answer] = 1
-        for place in reversed(graph.order):
-            if not useful[place]:
-                for effect in graph.effects[place]:
-                    if useful[effect]:
-                        useful[place] = 1
-                        break
-    if by_itself and stop is not None:
-        useful[stop] = 1
+    return stop is not None and "tokens" in events[stop].keys and _held(events[stop])
+
+
+def led_to(answer: int | None, graph: Graph) -> set[int]:
+    """Positions of what led to the answer, the answer included; none where there is none."""
+    useful: set[int] = set() if answer is None else {answer}
+    reached = list(useful)
+    for place in reached:  # grows while it is read
+        for cause in graph.causes[place]:
+            if cause not in useful:
+                useful.add(cause)
+                reached.append(cause)
     return useful
 
 

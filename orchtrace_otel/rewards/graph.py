@@ -20,47 +20,41 @@ The rules, in one place:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from orchtrace_otel.model import Event, Trace
 
 NANOSECONDS: Final = 1e9
 
-_WAITING: Final = frozenset({"human_intervention"})
+_WAITING: Final = "human_intervention"
 
 
-class Interval(NamedTuple):
-    """Something that takes time, between two events or during one.
+Interval: TypeAlias = tuple[int, int, str, int, int, str | None]
+"""Something that takes time, between two events or during one.
 
-    Attributes:
-        name: Id of its span; of its event, where it is one event.
-        opened: Position of the event that begins it.
-        closed: Position of the event that ends it, perhaps the same.
-        owner: Name of the interval around it, None where there is none.
-    """
-
-    name: str
-    opened: int
-    closed: int
-    owner: str | None
+When it begins and ends; its name, the id of its span, or of its event where it is one
+event; positions of the events that begin and end it, perhaps the same; name of the
+interval around it, None where there is none.
+"""
 
 
-@dataclass(frozen=True, slots=True)
-class Graph:
+class Graph(NamedTuple):
     """What a trace says about causes and time; read it with `read_graph`.
 
     Attributes:
         begin: When each event happened, in nanoseconds since the run began.
         finish: When each was over: later than `begin` where it took time.
         own_work: Own work that each event completes, in nanoseconds.
-        effects: Positions that each event leads to.
+        first: When the earliest event happened; 0 without events.
+        last: When the latest was over; 0 without events.
+        causes: Positions that lead to each event.
         order: Positions, causes first; shorter than the trace where it has a cycle.
         stop: Position of the event that ended the run.
-        stop_causes: Positions that lead to the stop.
         timed: Whether the trace says how long anything took.
         peak: How many pieces of own work went on at once.
         flags: Why values are absent: `cyclic`, `skewed`, `duplicate_ids`.
@@ -68,11 +62,12 @@ class Graph:
 
     begin: Sequence[int]
     finish: Sequence[int]
+    first: int
+    last: int
     own_work: Sequence[int]
-    effects: Sequence[Sequence[int]]
+    causes: Sequence[Sequence[int]]
     order: Sequence[int]
     stop: int | None
-    stop_causes: Sequence[int]
     timed: bool
     peak: int
     flags: frozenset[str]
@@ -88,44 +83,50 @@ def read_graph(trace: Trace) -> Graph:
         ...     Event("b", 2, "message", "lead"),
         ... )
         >>> graph = read_graph(Trace("run", "task", events, (Edge("a", "b", "causal"),)))
-        >>> graph.finish, graph.own_work, graph.order
+        >>> graph.finish, graph.own_work, list(graph.order)
         ([2000000000, 2000000000], [2000000000, 0], [0, 1])
     """
     return _Reader(trace).graph()
 
 
 class _Reader:
-    """The steps of `read_graph`, over lists that they share."""
+    """The steps of `read_graph`, over lists that they share.
+
+    They run for every run inside the host, so their loops keep to local names, and
+    what only some traces have (tools, lasting events) costs the others nothing.
+    """
 
     def __init__(self, trace: Trace) -> None:
-        self.events = trace.events
+        self.events = events = trace.events
         self.edges = trace.edges
         self.flags: set[str] = set()
-        self.positions = {event.id: place for place, event in enumerate(trace.events)}
-        if len(self.positions) < len(trace.events):
+        self.types = [event.type for event in events]
+        self.positions = {event.id: place for place, event in enumerate(events)}
+        if len(self.positions) < len(events):
             self.flags.add("duplicate_ids")
         self.begin = self._begin()
+        self.ordered = sorted(self.begin)
         self.finish = self.begin.copy()
-        self.stop = find_stop(trace.events)
+        self.stop = find_stop(events)
 
     def graph(self) -> Graph:
-        intervals = self._intervals()
-        effects, stop_causes, inside = self._follow_edges(intervals)
-        own_work, peak = self._divide(intervals, inside)
-        order = _causes_first(effects)
-        if len(order) < len(self.events):
-            self.flags.add("cyclic")
+        intervals, nested = self._intervals()
+        causes, order = self._follow_edges()
+        if nested or "tool_call" in self.types:
+            intervals = self._nest(intervals, causes)
+        own_work, peak = self._divide(intervals)
         return Graph(
-            begin=self.begin,
-            finish=self.finish,
-            own_work=own_work,
-            effects=effects,
-            order=order,
-            stop=self.stop,
-            stop_causes=stop_causes,
-            timed=bool(intervals),
-            peak=peak,
-            flags=frozenset(self.flags),
+            self.begin,
+            self.finish,
+            self.ordered[0] if self.ordered else 0,
+            max(self.finish, default=0),
+            own_work,
+            causes,
+            order,
+            self.stop,
+            bool(intervals),
+            peak,
+            frozenset(self.flags),
         )
 
     def _begin(self) -> list[int]:
@@ -136,24 +137,28 @@ class _Reader:
             self.flags.add("skewed")
             return [nanoseconds(event.t) or 0 for event in self.events]
 
-    def _intervals(self) -> list[Interval]:
+    def _intervals(self) -> tuple[list[Interval], bool]:
+        """What takes time, and whether lasting events are among it."""
+        events, begin, opening = self.events, self.begin, self.positions.get
         found: list[Interval] = []
-        add = found.append
-        opening = self.positions.get
-        for place, event in enumerate(self.events):
-            identity = event.id
-            if identity[-6:] == ".close":
-                name = identity[:-6]
-                opened = opening(name + ".open")
+        lasting = False
+        for place, event in enumerate(events):
+            name = event.id
+            if name[-6:] == ".close":
+                span = name[:-6]
+                opened = opening(span + ".open")
                 if opened is not None:
-                    add(Interval(name, opened, place, _owner(name, self.events[opened].keys)))
+                    owner = _owner(span, events[opened].keys)
+                    found.append((begin[opened], begin[place], span, opened, place, owner))
                     continue
             if "duration_s" in event.keys and self._lasts(place, event):
-                add(Interval(identity, place, place, _owner(identity, event.keys)))
+                lasting = True
+                end, owner = self.finish[place], _owner(name, event.keys)
+                found.append((begin[place], end, name, place, place, owner))
         root = self._root()
         if root is not None:
-            add(root)
-        return found
+            found.append(root)
+        return found, lasting
 
     def _lasts(self, place: int, event: Event) -> bool:
         """Whether an event of its own took time; its end is noted."""
@@ -174,69 +179,84 @@ class _Reader:
         if not isinstance(name, str) or name + ".close" in self.positions:
             return None
         opened = self.positions.get(name + ".open")
-        return None if opened is None else Interval(name, opened, self.stop, None)
+        if opened is None:
+            return None
+        return self.begin[opened], self.finish[self.stop], name, opened, self.stop, None
 
-    def _follow_edges(
-        self, intervals: Sequence[Interval]
-    ) -> tuple[list[list[int]], list[int], dict[str, Interval]]:
-        """Effects of each event, causes of the stop, and what lies inside tools and points."""
-        begin, get, stop = self.begin, self.positions.get, self.stop
-        effects: list[list[int]] = [[] for _ in self.events]
-        stop_causes: list[int] = []
-        opened = {interval.opened: interval for interval in intervals}
-        inside: dict[str, Interval] = {}
+    def _follow_edges(self) -> tuple[list[list[int]], Sequence[int]]:
+        """Causes of each event, and an order in which causes come first."""
+        positions = self.positions
+        causes: list[list[int]] = [[] for _ in self.events]
+        forward = True
         for edge in self.edges:
-            source, target = get(edge.src), get(edge.dst)
-            if source is None or target is None or edge.type == "temporal":
+            try:
+                source, target = positions[edge.src], positions[edge.dst]
+            except KeyError:
                 continue
-            effects[source].append(target)
-            if begin[target] < begin[source]:
-                self.flags.add("skewed")
-            if target == stop:
-                stop_causes.append(source)
-            elif target in opened and source in opened:
-                self._nest(opened[source], opened[target], inside)
-        return effects, stop_causes, inside
+            if edge.type != "temporal":
+                causes[target].append(source)
+                if source >= target:
+                    forward = False
+        return causes, self._order(causes, forward=forward)
 
-    def _nest(self, outer: Interval, inner: Interval, inside: dict[str, Interval]) -> None:
-        """Note that `inner` went on inside the tool call or lasting event `outer`, where it did."""
-        of_activation = outer.opened != outer.closed and not self._is_tool(outer)
-        if outer is inner or of_activation or outer.owner != inner.owner:
-            return
-        if self.finish[inner.closed] > self.finish[outer.closed]:
-            return
-        former = inside.get(inner.name)
-        if former is None or self._innermost(outer) > self._innermost(former):
-            inside[inner.name] = outer
+    def _order(self, causes: Sequence[Sequence[int]], *, forward: bool) -> Sequence[int]:
+        """Positions, causes first; most traces stand so already, which `forward` says."""
+        begin = self.begin
+        if not forward or begin != self.ordered:
+            for place, sources in enumerate(causes):
+                if any(begin[place] < begin[source] for source in sources):
+                    self.flags.add("skewed")
+        order = range(len(begin)) if forward else _causes_first(causes)
+        if len(order) < len(begin):
+            self.flags.add("cyclic")
+        return order
 
-    def _is_tool(self, interval: Interval) -> bool:
-        return self.events[interval.opened].type == "tool_call"
+    def _nest(
+        self, intervals: Sequence[Interval], causes: Sequence[Sequence[int]]
+    ) -> list[Interval]:
+        """The intervals, owned by the tool call or lasting event inside which they went on."""
+        by_opening = {interval[3]: interval for interval in intervals}
+        inside: dict[str, tuple[int, str]] = {}
+        for target, inner in by_opening.items():
+            for source in () if target == self.stop else causes[target]:
+                outer = by_opening.get(source)
+                if outer is not None and self._is_around(outer, inner):
+                    # The innermost is the one that began last.
+                    around, name = (outer[0], outer[2]), inner[2]
+                    inside[name] = max(inside.get(name, around), around)
+        return [
+            (*interval[:5], inside[interval[2]][1]) if interval[2] in inside else interval
+            for interval in intervals
+        ]
 
-    def _innermost(self, interval: Interval) -> tuple[int, str]:
-        return self.begin[interval.opened], interval.name
+    def _is_around(self, outer: Interval, inner: Interval) -> bool:
+        _, end, _, opened, closed, owner = outer
+        if opened != closed and self.types[opened] != "tool_call":
+            return False  # an activation, which an interval names itself
+        return outer is not inner and owner == inner[5] and inner[1] <= end
 
-    def _divide(
-        self, intervals: Sequence[Interval], inside: Mapping[str, Interval]
-    ) -> tuple[list[int], int]:
+    def _divide(self, intervals: Sequence[Interval]) -> tuple[list[int], int]:
         """Own work by the event that completes it, and how much went on at once."""
-        begin, finish = self.begin, self.finish
-        parts: dict[str, list[tuple[int, int]]] = {}
-        for name, opened, closed, owner in intervals:
-            around = inside[name].name if name in inside else owner
-            if around is not None:
-                parts.setdefault(around, []).append((begin[opened], finish[closed]))
-        own_work = [0] * len(self.events)
+        types = self.types
+        parts: defaultdict[str, list[Interval]] = defaultdict(list)
+        for interval in intervals:
+            owner = interval[5]
+            if owner is not None:
+                parts[owner].append(interval)
+        own_work = [0] * len(types)
         starts: list[int] = []
         ends: list[int] = []
-        for name, opened, closed, _ in intervals:
-            low, high = begin[opened], finish[closed]
+        for low, high, name, opened, closed, _ in intervals:
             if high < low:
                 self.flags.add("skewed")
-            elif self.events[opened].type not in _WAITING:
-                for start, end in _gaps(low, high, parts.get(name)):
-                    own_work[closed] += end - start
-                    starts.append(start)
-                    ends.append(end)
+            elif types[opened] == _WAITING:
+                continue
+            elif name in parts:
+                own_work[closed] += _fill_gaps(low, high, parts[name], starts, ends)
+            elif low < high:
+                own_work[closed] += high - low
+                starts.append(low)
+                ends.append(high)
         return own_work, _peak(starts, ends)
 
 
@@ -282,27 +302,34 @@ def _owner(name: str, keys: Mapping[str, Any]) -> str | None:
     return owner if isinstance(owner, str) else None
 
 
-def _gaps(low: int, high: int, parts: list[tuple[int, int]] | None) -> list[tuple[int, int]]:
-    """What `parts` leave of the time from `low` to `high`, without empty pieces.
+def _fill_gaps(
+    low: int, high: int, parts: list[Interval], starts: list[int], ends: list[int]
+) -> int:
+    """How much `parts` leave of the time from `low` to `high`; its pieces are added to the lists.
 
     Example:
-        >>> _gaps(0, 10, [(2, 4), (3, 5), (9, 12)])
-        [(0, 2), (5, 9)]
+        >>> parts = [(2, 4, "a", 1, 2, "r"), (3, 5, "b", 3, 4, "r"), (9, 12, "c", 5, 6, "r")]
+        >>> starts, ends = [], []
+        >>> _fill_gaps(0, 10, parts, starts, ends), starts, ends
+        (6, [0, 5], [2, 9])
     """
-    if parts is None:
-        return [(low, high)] if low < high else []
-    if len(parts) > 1:
-        parts.sort()
-    left: list[tuple[int, int]] = []
-    for start, end in parts:
-        if start >= high:
-            break
+    parts.sort()
+    free = 0
+    for part in parts:
+        start, end = part[0], part[1]
         if start > low:
-            left.append((low, start))
-        low = max(low, end)
+            if start >= high:
+                break
+            free += start - low
+            starts.append(low)
+            ends.append(start)
+        if end > low:  # noqa: PLR1730 - `max` costs more than all the rest
+            low = end
     if low < high:
-        left.append((low, high))
-    return left
+        free += high - low
+        starts.append(low)
+        ends.append(high)
+    return free
 
 
 def _peak(starts: list[int], ends: list[int]) -> int:
@@ -314,29 +341,31 @@ def _peak(starts: list[int], ends: list[int]) -> int:
     """
     starts.sort()
     ends.sort()
-    over = peak = 0
-    for begun, start in enumerate(starts, 1):
-        while ends[over] <= start:
-            over += 1
-        peak = max(peak, begun - over)
-    return peak
+    rooms = freed = 0
+    for start in starts:
+        if start < ends[freed]:
+            rooms += 1
+        else:
+            freed += 1
+    return rooms
 
 
-def _causes_first(effects: Sequence[Sequence[int]]) -> list[int]:
-    """Positions so that causes stand before effects; those on and behind a cycle are left out.
+def _causes_first(causes: Sequence[Sequence[int]]) -> list[int]:
+    """Positions so that causes stand before effects; those on and before a cycle are left out.
 
     Example:
-        >>> _causes_first([[], [0], [1, 0]])
+        >>> _causes_first([[1, 2], [2], []])
         [2, 1, 0]
     """
-    waiting = [0] * len(effects)
-    for targets in effects:
-        for target in targets:
-            waiting[target] += 1
+    waiting = [0] * len(causes)
+    for sources in causes:
+        for source in sources:
+            waiting[source] += 1
     order = [place for place, count in enumerate(waiting) if not count]
     for place in order:  # grows while it is read
-        for target in effects[place]:
-            waiting[target] -= 1
-            if not waiting[target]:
-                order.append(target)
+        for source in causes[place]:
+            waiting[source] -= 1
+            if not waiting[source]:
+                order.append(source)
+    order.reverse()
     return order

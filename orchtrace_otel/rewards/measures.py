@@ -7,11 +7,10 @@ in each is the same small run, an agent that works 6 of 8 seconds beside one tha
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from orchtrace_otel.rewards.answer import useful_events
+from orchtrace_otel.rewards.answer import find_answer, is_stop_useful, led_to
 from orchtrace_otel.rewards.graph import NANOSECONDS, Graph, read_graph
 from orchtrace_otel.rewards.tokens import protocol_tokens, read_tokens
 
@@ -21,8 +20,7 @@ if TYPE_CHECKING:
     from orchtrace_otel.model import Event, Trace
 
 
-@dataclass(frozen=True, slots=True)
-class Run:
+class Run(NamedTuple):
     """What the measures of one trace share; make it with `read_run`.
 
     Attributes:
@@ -157,6 +155,9 @@ def waste(run: Run) -> float | None:
     return _ratio(run.tokens - run.useful_tokens, run.tokens, otherwise=0.0)
 
 
+_UNTIMED: Final = ("skewed", "duplicate_ids")
+_UNCAUSAL: Final = ("cyclic", "duplicate_ids")
+
 MEASURES: Final[Mapping[str, Callable[[Run], float | None]]] = MappingProxyType(
     {
         measure.__name__: measure
@@ -179,8 +180,12 @@ MEASURES: Final[Mapping[str, Callable[[Run], float | None]]] = MappingProxyType(
 def measure(trace: Trace) -> tuple[dict[str, float], frozenset[str]]:
     """Every measure that `trace` tells, and flags that say why others are absent."""
     run, flags = read_run(trace)
-    values = {name: function(run) for name, function in MEASURES.items()}
-    return {name: value for name, value in values.items() if value is not None}, flags
+    values: dict[str, float] = {}
+    for name, function in MEASURES.items():
+        value = function(run)
+        if value is not None:
+            values[name] = value
+    return values, flags
 
 
 def read_run(trace: Trace) -> tuple[Run, frozenset[str]]:
@@ -188,32 +193,39 @@ def read_run(trace: Trace) -> tuple[Run, frozenset[str]]:
     graph = read_graph(trace)
     tokens = read_tokens(trace)
     flags = graph.flags if tokens is not None else graph.flags | {"tokens_unknown"}
-    timed = graph.timed and not flags & {"skewed", "duplicate_ids"}
-    causal = not flags & {"cyclic", "duplicate_ids"}
+    timed = graph.timed and flags.isdisjoint(_UNTIMED)
+    causal = flags.isdisjoint(_UNCAUSAL)
+    useful, answered = _useful_tokens(trace.events, graph, tokens) if causal else (None, False)
     run = Run(
         work_ns=sum(graph.own_work) if timed else None,
         span_ns=_longest_chain(graph) if timed and causal else None,
         makespan_ns=_elapsed(graph),
         peak=graph.peak if timed else None,
+        tokens=None if tokens is None else sum(tokens.values()),
+        protocol_tokens=(
+            None if tokens is None else protocol_tokens(trace.events, tokens, graph.stop)
+        ),
+        useful_tokens=useful,
+        answered=answered,
     )
-    if tokens is not None:
-        run = _with_tokens(run, trace.events, graph, tokens, causal=causal)
     return run, flags
 
 
-def _with_tokens(
-    run: Run, events: Sequence[Event], graph: Graph, tokens: Mapping[int, int], *, causal: bool
-) -> Run:
-    useful = useful_events(events, graph) if causal else b""
-    return replace(
-        run,
-        tokens=sum(tokens.values()),
-        protocol_tokens=protocol_tokens(events, tokens, graph.stop),
-        useful_tokens=(
-            sum(count for place, count in tokens.items() if useful[place]) if causal else None
-        ),
-        answered=any(useful),
-    )
+def _useful_tokens(
+    events: Sequence[Event], graph: Graph, tokens: Mapping[int, int] | None
+) -> tuple[int | None, bool]:
+    """Tokens on what led to the answer, None where unknown, and whether anything did."""
+    if tokens is None:
+        return None, True
+    answer = find_answer(events, graph)
+    by_itself = is_stop_useful(events, graph)
+    answered = answer is not None or by_itself
+    if not tokens:
+        return 0, answered
+    useful = led_to(answer, graph)
+    if by_itself and graph.stop is not None:
+        useful.add(graph.stop)
+    return sum(count for place, count in tokens.items() if place in useful), answered
 
 
 def _longest_chain(graph: Graph) -> int:
@@ -223,22 +235,24 @@ def _longest_chain(graph: Graph) -> int:
     what the interval waited for. Where that came from outside the interval, the chain
     would be longer than the time that has gone by; it is cut to that.
     """
-    own_work, finish, effects = graph.own_work, graph.finish, graph.effects
-    first = min(graph.begin, default=0)
-    chains = [0] * len(own_work)  # at first the longest that leads to each event
+    own_work, finish, causes, first = graph.own_work, graph.finish, graph.causes, graph.first
+    chains = [first] * len(own_work)  # the time at which each event's chain could be over
     for place in graph.order:
-        chain = min(chains[place] + own_work[place], finish[place] - first)
-        chains[place] = chain
-        for effect in effects[place]:
-            if chains[effect] < chain:  # noqa: PLR1730 - `max` costs more than all the rest
-                chains[effect] = chain
-    return max(chains, default=0)
+        over = first
+        for cause in causes[place]:
+            chain = chains[cause]
+            if chain > over:  # noqa: PLR1730 - `max` costs more than all the rest
+                over = chain
+        over += own_work[place]
+        limit = finish[place]
+        chains[place] = over if over < limit else limit
+    return max(chains, default=first) - first
 
 
 def _elapsed(graph: Graph) -> int | None:
-    if not graph.begin or graph.flags & {"skewed"}:
+    if not graph.begin or "skewed" in graph.flags:
         return None
-    return max(graph.finish) - min(graph.begin)
+    return graph.last - graph.first
 
 
 def _seconds(nanoseconds: int | None) -> float | None:

@@ -32,12 +32,11 @@ def read_tokens(trace: Trace) -> dict[int, int] | None:
     if (trace.metrics or {}).get("turns_without_usage", 0) > 0:
         return None
     found: dict[int, int] = {}
-    for place, event in enumerate(trace.events):
-        if "tokens" in event.keys:
-            count = _count(event.keys["tokens"])
-            if count is None:
-                return None
-            found[place] = count
+    for place in [at for at, event in enumerate(trace.events) if "tokens" in event.keys]:
+        count = _count(trace.events[place].keys["tokens"])
+        if count is None:
+            return None
+        found[place] = count
     return None if sum(found.values()) < trace.costs.get("tokens", 0) else found
 
 

@@ -448,5 +448,5 @@ def test_an_application_goes_on_when_the_disk_is_full(tmp_path: Path) -> None:
     written = len(lines(tmp_path / "traces.jsonl"))
     assert written > 0
     assert done.stdout == f"True\n{20 - written}\n"
-    assert done.stderr.count("further losses of this kind are counted and told at shutdown") == 1
+    assert done.stderr.count("orchtrace lost data (export_failed:JsonlExporter)") == 1
     assert f"export_failed:JsonlExporter: {20 - written}" in done.stderr

@@ -13,7 +13,8 @@ import time
 import weakref
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from dataclasses import dataclass, field
+from typing import Final, TypeAlias
 
 from orchtrace_otel._guard import warn_once
 from orchtrace_otel.exporter import TraceExporter
@@ -21,6 +22,25 @@ from orchtrace_otel.model import Reward, Trace
 
 Parcel: TypeAlias = Trace | tuple[str, Reward]
 """A finished trace, or a late reward with the id of its run."""
+
+
+@dataclass(slots=True)
+class _Request:
+    """What a caller waits for: that the exporters have put down all that came before.
+
+    Attributes:
+        after: How many parcels must be dealt with first.
+        end: When the caller stops waiting, seconds of the monotonic clock.
+        leaving: The exporters to let go of; None where work goes on.
+        done: Set once it is done.
+        is_fine: Whether every exporter did it.
+    """
+
+    after: int
+    end: float
+    leaving: Sequence[TraceExporter] | None = None
+    done: threading.Event = field(default_factory=threading.Event)
+    is_fine: bool = True
 
 
 class Delivery:
@@ -45,16 +65,18 @@ class Delivery:
         self._size = size
         self._lose = lose
         self._synchronous = synchronous
-        self._start_afresh()
-        if hasattr(os, "register_at_fork"):
-            own = weakref.WeakMethod(self._start_afresh)
-            os.register_at_fork(after_in_child=lambda: _call(own))
-
-    def _start_afresh(self) -> None:
-        self._queue: deque[Parcel] = deque()
-        self._changed = threading.Condition()
-        self._is_busy = False
         self._is_stopped = False
+        self.start_afresh()
+        _alive.add(self)
+
+    def start_afresh(self) -> None:
+        """Forget what is queued, and the thread, which a fork leaves behind."""
+        self._queue: deque[Parcel] = deque()
+        self._requests: deque[_Request] = deque()
+        self._changed = threading.Condition()
+        self._came = 0
+        self._gone = 0
+        self._is_busy = False
         self._thread: threading.Thread | None = None
 
     def put(self, parcel: Parcel) -> None:
@@ -70,26 +92,57 @@ class Delivery:
                 return
             if len(self._queue) >= self._size:
                 self._queue.popleft()
+                self._gone += 1
                 self._lose("traces_dropped")
             self._queue.append(parcel)
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._work, name="orchtrace-delivery", daemon=True)
-                self._thread.start()
+            self._came += 1
+            self._has_thread()
             self._changed.notify_all()
 
+    def _has_thread(self) -> bool:
+        """Start the thread where there is none; False where the interpreter is past that."""
+        if self._thread is None:
+            thread = threading.Thread(target=self._work, name="orchtrace-delivery", daemon=True)
+            try:
+                thread.start()
+            except RuntimeError:  # the interpreter is shutting down: flush and shutdown deliver
+                return False
+            self._thread = thread
+        return True
+
     def _work(self) -> None:
-        while True:
-            with self._changed:
-                while not self._queue and not self._is_stopped:
-                    self._changed.wait()
-                if not self._queue:
-                    return
+        """Deliver parcels and do what is asked in between, until the exporters are let go of."""
+        goes_on = True
+        while goes_on:
+            try:
+                goes_on = self._step(wait=True)
+            except BaseException as error:  # noqa: BLE001 - an exporter's exit must not end the deliveries
+                self._lose(f"export_failed:{type(error).__name__}")
+
+    def _step(self, *, wait: bool) -> bool:
+        """Do the next thing; False where there is none, or never will be."""
+        with self._changed:
+            while wait and not self._queue and not self._requests:
+                self._changed.wait()
+            request = parcel = None
+            if self._requests and self._requests[0].after <= self._gone:
+                request = self._requests.popleft()
+            elif self._queue:
                 parcel = self._queue.popleft()
                 self._is_busy = True
-            self._deliver(parcel)
-            with self._changed:
-                self._is_busy = False
-                self._changed.notify_all()
+            else:
+                return False
+        if request is not None:
+            self._settle(request)
+            return request.leaving is None
+        if parcel is not None:
+            try:
+                self._deliver(parcel)
+            finally:
+                with self._changed:
+                    self._is_busy = False
+                    self._gone += 1
+        return True
 
     def _deliver(self, parcel: Parcel) -> None:
         for exporter in self._exporters:
@@ -101,44 +154,74 @@ class Delivery:
             except Exception as error:  # noqa: BLE001 - a destination's failure must not cost the others
                 kind = type(exporter).__name__
                 self._lose(f"export_failed:{kind}")
-                warn_once(f"export:{kind}", "exporter %s failed with %s", kind, type(error).__name__)
+                warn_once(
+                    f"export:{kind}", "exporter %s failed with %s", kind, type(error).__name__
+                )
+
+    def _settle(self, request: _Request) -> None:
+        for exporter in self._exporters:
+            kind = type(exporter).__name__
+            try:
+                exporter.flush(max(request.end - time.monotonic(), 0))
+            except Exception:  # noqa: BLE001 - see _deliver
+                request.is_fine = False
+                self._lose(f"flush_failed:{kind}")
+        for exporter in request.leaving or ():
+            try:
+                exporter.shutdown()
+            except Exception:  # noqa: BLE001 - see _deliver
+                request.is_fine = False
+                self._lose(f"shutdown_failed:{type(exporter).__name__}")
+        request.done.set()
+
+    def _ask(self, timeout_s: float, leaving: Sequence[TraceExporter] | None = None) -> bool:
+        """Have the exporters put everything down, on their own thread; wait for it in time."""
+        with self._changed:
+            request = _Request(self._came, time.monotonic() + timeout_s, leaving)
+            self._requests.append(request)
+            has_thread = not self._synchronous and self._has_thread()
+            self._changed.notify_all()
+        if not has_thread:
+            while self._step(wait=False):
+                pass
+        return request.done.wait(timeout_s) and request.is_fine
 
     def flush(self, timeout_s: float) -> bool:
         """Wait until the queue is empty and the exporters have put everything down."""
-        end = time.monotonic() + timeout_s
-        with self._changed:
-            while self._queue or self._is_busy:
-                left = end - time.monotonic()
-                if left <= 0 or not self._changed.wait(left):
-                    return False
-        for exporter in self._exporters:
-            try:
-                exporter.flush(max(end - time.monotonic(), 0))
-            except Exception:  # noqa: BLE001 - see _deliver
-                self._lose(f"flush_failed:{type(exporter).__name__}")
-                return False
-        return True
+        if not self._exporters or self._is_stopped:
+            return True
+        return self._ask(timeout_s)
 
-    def shutdown(self, timeout_s: float = 10) -> None:
-        """Deliver what waits, within `timeout_s` seconds, and let go of the exporters."""
-        self.flush(timeout_s)
+    def shutdown(self, timeout_s: float = 10, keep: Sequence[TraceExporter] = ()) -> None:
+        """Deliver what waits, within `timeout_s` seconds, and let go of the exporters.
+
+        Args:
+            timeout_s: How long to wait; what is not delivered by then is counted.
+            keep: Exporters that somebody else goes on with.
+        """
         with self._changed:
             if self._is_stopped:
                 return
             self._is_stopped = True
-            undelivered = len(self._queue)
+        if not self._exporters:
+            return
+        leaving = [one for one in self._exporters if not any(one is kept for kept in keep)]
+        self._ask(timeout_s, leaving)
+        with self._changed:
+            undelivered = len(self._queue) + self._is_busy
+            self._gone += len(self._queue)
             self._queue.clear()
-            self._changed.notify_all()
         if undelivered:
             self._lose("traces_undelivered", undelivered)
-        for exporter in self._exporters:
-            try:
-                exporter.shutdown()
-            except Exception:  # noqa: BLE001 - see _deliver
-                self._lose(f"shutdown_failed:{type(exporter).__name__}")
 
 
-def _call(own: weakref.WeakMethod[Callable[[], None]]) -> None:
-    method = own()
-    if method is not None:
-        method()
+_alive: Final[weakref.WeakSet[Delivery]] = weakref.WeakSet()
+
+
+def _in_child() -> None:
+    for delivery in list(_alive):
+        delivery.start_afresh()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_in_child)

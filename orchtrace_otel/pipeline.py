@@ -8,11 +8,14 @@ costs is flagged in the trace, counted in `Losses`, and said once in the log.
 
 from __future__ import annotations
 
+import os
 import threading
 import time
+import weakref
 from collections import Counter, OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from dataclasses import replace
+from typing import Any, Final
 
 import orjson
 from opentelemetry import context as otel_context
@@ -31,6 +34,7 @@ from orchtrace_otel.model import Reward, Trace
 from orchtrace_otel.rewards import RewardFunction, score
 from orchtrace_otel.settings import Settings
 from orchtrace_otel.spans import Attributes, Interval, Run, Value
+
 
 class _Open:
     """A run that is open: its spans so far.
@@ -102,7 +106,22 @@ class Pipeline(SpanProcessor):
         self._runs: OrderedDict[str, _Open] = OrderedDict()
         self._owners: dict[int, _Open] = {}
         self._lock = threading.Lock()
-        self._delivery = Delivery(exporters, settings.queue_size, self.lose, synchronous=synchronous)
+        self._counting = threading.Lock()
+        self._delivery = Delivery(
+            exporters, settings.queue_size, self.lose, synchronous=synchronous
+        )
+        _alive.add(self)
+
+    def start_afresh(self) -> None:
+        """Leave the open runs to the process that opened them: a fork's child is another one."""
+        self._lock = threading.Lock()
+        self._counting = threading.Lock()
+        for opened in self._runs.values():
+            opened.run.followed = None
+            opened.run.is_remote = True
+        self._runs.clear()
+        self._owners.clear()
+        self.losses.clear()
 
     def replace(
         self,
@@ -121,7 +140,7 @@ class Pipeline(SpanProcessor):
         self._delivery = Delivery(exporters, self._settings.queue_size, self.lose)
         self._rewards = rewards
         self._evaluations = evaluations
-        before.shutdown()
+        before.shutdown(keep=exporters)
 
     # -- what spans.py tells ------------------------------------------------------
 
@@ -153,7 +172,9 @@ class Pipeline(SpanProcessor):
         old.run.flag("given_up")
         root = _record_of_root(old.run, time.time_ns())
         trace = self._finish(old.run, [*old.records, root] if root else old.records)
-        if trace is not None:
+        if trace is None:
+            self.lose("traces_failed")
+        else:
             self._delivery.put(trace)
 
     def closing(self, run: Run, end: int) -> Attributes:
@@ -175,11 +196,16 @@ class Pipeline(SpanProcessor):
         opened.records.append(root)
         trace = self._finish(run, opened.records)
         if trace is None:
+            self.lose("traces_failed")
             return {}
+        results = _results(trace)
+        if not _has_room(run.root.span, results):
+            trace = _flagged(trace, "attributes_evicted")
+            results = _results(trace)
         self._delivery.put(trace)
         if self._evaluations is not None and run.root.span.get_span_context().trace_flags.sampled:
             self._evaluations.emit(trace, run.root.span)
-        return _results(trace)
+        return results
 
     @guarded
     def _finish(self, run: Run, records: list[SpanRecord]) -> Trace:
@@ -199,10 +225,12 @@ class Pipeline(SpanProcessor):
 
     def lose(self, what: str, count: int = 1) -> None:
         """Count a loss, and say so the first time."""
-        self.losses[what] += count
+        with self._counting:
+            self.losses[what] += count
         warn_once(
             f"loss:{what}",
-            "orchtrace lost data (%s); further losses of this kind are counted and told at shutdown",
+            "orchtrace lost data (%s); further losses of this kind are counted, "
+            "and told at shutdown",
             what,
         )
 
@@ -239,6 +267,7 @@ class Pipeline(SpanProcessor):
             opened.run.flag("truncated")
             self.lose("spans_over_limit", opened.over)
         if opened.waiting:
+            opened.run.flag("open_spans")
             for span_id in [known for known, run in list(self._owners.items()) if run is opened]:
                 self._owners.pop(span_id, None)
 
@@ -259,6 +288,18 @@ class Pipeline(SpanProcessor):
             warn_once(f"losses:{id(self)}", "orchtrace lost data in this process: %s", told)
 
 
+_alive: Final[weakref.WeakSet[Pipeline]] = weakref.WeakSet()
+
+
+def _in_child() -> None:
+    for pipeline in list(_alive):
+        pipeline.start_afresh()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_in_child)
+
+
 def _record(span: ReadableSpan, end: int, attributes: Mapping[str, Any]) -> SpanRecord:
     parent = span.parent
     return SpanRecord(
@@ -275,12 +316,29 @@ def _record(span: ReadableSpan, end: int, attributes: Mapping[str, Any]) -> Span
 
 def _record_of_root(run: Run, end: int) -> SpanRecord | None:
     span = run.root.span
-    return _record(span, end, dict(span.attributes or {})) if isinstance(span, ReadableSpan) else None
+    return (
+        _record(span, end, dict(span.attributes or {})) if isinstance(span, ReadableSpan) else None
+    )
+
+
+def _has_room(span: Any, results: Attributes) -> bool:
+    """Whether a root can carry its results without the SDK evicting attributes for them."""
+    most = getattr(getattr(span, "_limits", None), "max_span_attributes", None)
+    held = span.attributes
+    return most is None or len(held) + len(results.keys() - held.keys()) <= most
+
+
+def _flagged(trace: Trace, flag: str) -> Trace:
+    *before, stop = trace.events
+    stop = replace(stop, keys={**stop.keys, "flags": sorted({*trace.flags, flag})})
+    return replace(trace, events=(*before, stop))
 
 
 def _results(trace: Trace) -> Attributes:
     """What a root carries of its trace: rewards, and measures."""
-    results: dict[str, Value] = {a.REWARD_PREFIX + name: value for name, value in trace.rewards.items()}
+    results: dict[str, Value] = {
+        a.REWARD_PREFIX + name: value for name, value in trace.rewards.items()
+    }
     for name, value in (trace.metrics or {}).items():
         results[a.METRIC_PREFIX + name] = value
     if trace.reward_records:

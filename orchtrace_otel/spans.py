@@ -230,12 +230,17 @@ class Interval:
             more[a.ERROR_TYPE] = error_type(error)
         if more:
             span.set_attributes(more)
+            self._written.update(more)
         if status == "error":
             span.set_status(Status(StatusCode.ERROR))
-        if isinstance(span, ReadableSpan) and (span.dropped_attributes or span.dropped_links):
-            # The host filled the span up and the SDK evicted the oldest: ours.
-            span.set_attributes({**self._written, **more})
+        self.write_again()
         self._finish(self.run.now())
+
+    def write_again(self) -> None:
+        """Set our attributes again where the host filled the span up: the SDK evicts the oldest."""
+        span = self.span
+        if isinstance(span, ReadableSpan) and (span.dropped_attributes or span.dropped_links):
+            span.set_attributes(self._written)
 
     def end_at_start(self) -> int:
         """End an instant when it began; return that time, nanoseconds since the epoch."""
@@ -329,7 +334,18 @@ class Activation(Scope):
         owner: The object whose entry method this is, while it is open.
     """
 
-    __slots__ = ("_under", "agent", "announced", "carrier", "idle", "instance", "owner", "results", "role")
+    __slots__ = (
+        "__weakref__",
+        "_under",
+        "agent",
+        "announced",
+        "carrier",
+        "idle",
+        "instance",
+        "owner",
+        "results",
+        "role",
+    )
 
     def __init__(  # noqa: PLR0913 - see Interval
         self,
@@ -417,7 +433,6 @@ class Run:
         id: `<OTel trace id>-<span id of the root>`.
         trace_id: The OTel trace id, 32 hexadecimal digits.
         name: Name of the team.
-        root: Activation of the orchestrator.
         is_remote: Whether its root lives in another process.
         is_recording: Whether the sampler lets it be recorded.
         is_closed: Whether it has stopped.
@@ -434,6 +449,7 @@ class Run:
         "_instances",
         "_last",
         "_monotonic",
+        "_root",
         "_wall",
         "_where",
         "flags",
@@ -447,7 +463,6 @@ class Run:
         "objects",
         "open_spans",
         "rewards",
-        "root",
         "stopping",
         "trace_id",
         "tracing",
@@ -458,7 +473,7 @@ class Run:
         self.name = name
         self.id = ""
         self.trace_id = ""
-        self.root: Activation
+        self._root: Activation | weakref.ref[Activation]
         self.is_remote = False
         self.is_recording = True
         self.is_closed = False
@@ -474,6 +489,26 @@ class Run:
         self._wall = time.time_ns()
         self._monotonic = time.perf_counter_ns()
         self._last = 0
+
+    @property
+    def root(self) -> Activation:
+        """Activation of the orchestrator; of a run that is closed, while somebody holds it.
+
+        Raises:
+            ReferenceError: If nobody does.
+        """
+        root = self._root
+        if isinstance(root, Activation):
+            return root
+        held = root()
+        if held is None:
+            msg = f"the root of a closed run must be held by who needs it, run {self.id} has none"
+            raise ReferenceError(msg)
+        return held
+
+    @root.setter
+    def root(self, root: Activation) -> None:
+        self._root = root
 
     def now(self) -> int:
         """Nanoseconds since the epoch; later than every time given before in this run.
@@ -550,13 +585,17 @@ class Run:
             root.set({a.STATUS: status})
         if status == "error":
             root.span.set_status(Status(StatusCode.ERROR))
+        root.write_again()
         observer = self.tracing.observer
         results = observer.closing(self, end) if observer is not None else None
         if results:
             root.span.set_attributes(results)
+            root.write_again()
         root.is_closed = True
-        root._under = None  # noqa: SLF001 - it holds the root, which would wait for the collector
         root.span.end(end)
+        # The two hold each other, and would wait for the garbage collector.
+        root._under = None  # noqa: SLF001 - see above
+        self._root = weakref.ref(root)
 
     def _stop(
         self,

@@ -6,6 +6,7 @@ VENV := .venv
 LOWEST := .venvs/lowest
 PY := $(VENV)/bin/python
 TESTS ?= tests
+BENCHMARKS ?= $(filter-out __init__ measure,$(basename $(notdir $(wildcard benchmarks/*.py))))
 ARGS ?=
 
 .DEFAULT_GOAL := help
@@ -100,7 +101,10 @@ docs: $(VENV)/.ready-dev ## write the generated page docs/schema.md anew
 
 .PHONY: bench
 bench: $(VENV)/.ready-dev ## added cost per event beside raw OpenTelemetry (minutes; not part of CI)
-	$(PY) benchmarks/run.py $(ARGS)
+	@for name in $(BENCHMARKS); do \
+	  echo "== $$name"; \
+	  $(PY) -m benchmarks.$$name $(ARGS) || exit 1; \
+	done
 
 .PHONY: clean
 clean: ## remove what the other targets made

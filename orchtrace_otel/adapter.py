@@ -335,9 +335,9 @@ class _Threads(Adapter):
 
 def _submit(
     wrapped: Callable[..., Any],
-    pool: Any,
+    pool: Any,  # noqa: ARG001 - wrapt's signature
     args: tuple[Any, ...],
-    kwargs: dict[str, Any],  # noqa: ARG001 - wrapt's signature
+    kwargs: dict[str, Any],
 ) -> Any:
     """Submit work to a pool with the causes that it has now; later its thread cannot know them."""
     job = _hand_over()

@@ -19,21 +19,23 @@ from __future__ import annotations
 
 import functools
 import inspect
+import weakref
 from collections.abc import AsyncGenerator, Callable, Generator, Mapping
 from dataclasses import dataclass
 from types import CoroutineType
-from typing import Any, Final, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Final, TypeVar, overload
 
 from opentelemetry import context as otel_context
-from opentelemetry.context import Context
 
 from orchtrace_otel import adapter as adapters
-from orchtrace_otel import attributes as a
 from orchtrace_otel import content, spans
 from orchtrace_otel._guard import guarded
 from orchtrace_otel.errors import ConfigError
 from orchtrace_otel.flow import Flow, Mark
 from orchtrace_otel.spans import Activation, Run, Scope
+
+if TYPE_CHECKING:
+    from opentelemetry.context import Context
 
 F = TypeVar("F")
 
@@ -94,7 +96,9 @@ class Call:
 
 
 @guarded
-def open_call(plan: Plan, owner: object, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Call | None:
+def open_call(
+    plan: Plan, owner: object, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+) -> Call | None:
     """Open a call; None where nothing is to be traced and the host is called as it is."""
     context = otel_context.get_current()
     scope = spans.scope_of(context)
@@ -109,14 +113,18 @@ def open_call(plan: Plan, owner: object, args: tuple[Any, ...], kwargs: Mapping[
     flow = scope.flow.here()
     caller = scope.activation
     if plan.kind == "tool":
-        return Call(plan, spans.open_tool(caller, plan.name, edges=flow.take(), context=context), flow)
+        return Call(
+            plan, spans.open_tool(caller, plan.name, edges=flow.take(), context=context), flow
+        )
     # An adapter that opened an activation for this very function says so by its plan.
     if caller.owner is plan or (owner is not None and caller.owner is owner):
         return None
     return Call(plan, _open_agent(plan, owner, caller, flow, context), flow)
 
 
-def _open_agent(plan: Plan, owner: object, caller: Activation, flow: Flow, context: Context) -> Activation:
+def _open_agent(
+    plan: Plan, owner: object, caller: Activation, flow: Flow, context: Context
+) -> Activation:
     name = plan.name
     instance, is_new = caller.busy(name) if owner is None else caller.of_object(name, owner)
     announced = caller.announced.pop(name, None) if caller.announced else None
@@ -138,7 +146,9 @@ def _open_agent(plan: Plan, owner: object, caller: Activation, flow: Flow, conte
     return activation
 
 
-def _open_run(plan: Plan, owner: object, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Call | None:
+def _open_run(
+    plan: Plan, owner: object, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+) -> Call | None:
     if plan.kind == "tool":
         return None
     run = spans.start_run(
@@ -159,8 +169,10 @@ def _open_run(plan: Plan, owner: object, args: tuple[Any, ...], kwargs: Mapping[
 
 @guarded
 def close_call(call: Call, result: object, error: BaseException | None = None) -> None:
-    """Close a call that came back with `result` or ended with `error`."""
+    """Close a call, once, that came back with `result` or ended with `error`."""
     scope, flow, plan = call.scope, call.flow, call.plan
+    if scope.is_closed:
+        return
     status, reason = spans.outcome(error)
     if flow is not None:
         scope.end(status, (), error if status == "error" else None)
@@ -204,7 +216,9 @@ def _give_back(
 detach: Final = otel_context.detach
 
 
-def trace_function(plan: Plan, function: Callable[..., Any], owner: object = None) -> Callable[..., Any]:
+def trace_function(
+    plan: Plan, function: Callable[..., Any], owner: object = None
+) -> Callable[..., Any]:
     """Return `function` traced as `plan` says, of the same kind and signature."""
     if inspect.isasyncgenfunction(function):
         traced = _trace_async_generator(plan, function, owner)
@@ -233,7 +247,7 @@ def _trace_call(plan: Plan, function: Callable[..., Any], owner: object) -> Call
             raise
         detach(token)
         if isinstance(result, CoroutineType):
-            return _await(call, result)
+            return _awaited(call, result)
         if hasattr(type(result), "add_done_callback"):  # a future of asyncio or of a pool
             result.add_done_callback(functools.partial(_close_future, call))
         else:
@@ -253,7 +267,22 @@ def _close_future(call: Call, future: Any) -> None:
         close_call(call, result)
 
 
-async def _await(call: Call, coroutine: CoroutineType[Any, Any, Any]) -> Any:
+def _awaited(call: Call, coroutine: Any) -> Any:
+    """Return a coroutine that finishes the call; one that nobody awaits ends the call too."""
+    finishing: Any = _await(call, coroutine)
+    finishing.__name__, finishing.__qualname__ = coroutine.__name__, coroutine.__qualname__
+    weakref.finalize(finishing, _forget, call, coroutine).atexit = False
+    return finishing
+
+
+def _forget(call: Call, coroutine: Any) -> None:
+    if not call.scope.is_closed:
+        # Python warns of ours, under the name of the host's, which is to warn no second time.
+        coroutine.close()
+        close_call(call, None, GeneratorExit())
+
+
+async def _await(call: Call, coroutine: Any) -> Any:
     """Finish a call whose plain function gave back a coroutine."""
     token = call.scope.attach()
     try:
@@ -326,7 +355,9 @@ def _throw(inner: Generator[Any, Any, Any], thrown: BaseException) -> Any:
     return inner.throw(thrown)
 
 
-def _trace_async_generator(plan: Plan, function: Callable[..., Any], owner: object) -> Callable[..., Any]:
+def _trace_async_generator(
+    plan: Plan, function: Callable[..., Any], owner: object
+) -> Callable[..., Any]:
     @functools.wraps(function)
     async def traced(*args: Any, **kwargs: Any) -> AsyncGenerator[Any, Any]:
         inner = function(*args, **kwargs)
@@ -397,17 +428,15 @@ def _apply(plan: Plan, target: Any) -> Any:
     if claimed is not None:
         return claimed
     if any(callable(getattr(target, name, None)) for name in ENTRY_METHODS):
-        from orchtrace_otel.proxy import TracedObject  # noqa: PLC0415 - wrapt takes long to load
+        from orchtrace_otel.proxy import stand_in  # noqa: PLC0415 - wrapt takes long to load
 
         methods = {name: getattr(target, name, None) for name in ENTRY_METHODS}
-        return TracedObject(
-            target,
-            {
-                name: trace_function(plan, method, target)
-                for name, method in methods.items()
-                if callable(method)
-            },
-        )
+        traced = {
+            name: trace_function(plan, method, target)
+            for name, method in methods.items()
+            if callable(method)
+        }
+        return stand_in(target, traced)
     msg = (
         f"@{plan.kind} needs something that can be called, or an object with one of "
         f"{', '.join(ENTRY_METHODS)}, got {type(target).__qualname__}; "
@@ -534,6 +563,9 @@ def team(
     _check_text("team", "task_id", task_id)
     if reward is not None and not callable(reward):
         msg = f"@team needs a reward that can be called with the result, got {reward!r}"
+        raise ConfigError(msg)
+    if tags is not None and not isinstance(tags, Mapping):
+        msg = f"@team needs tags to be a mapping of texts to texts, got {tags!r}"
         raise ConfigError(msg)
     for key, value in (tags or {}).items():
         _check_text("team", "a key of tags", key)

@@ -16,10 +16,10 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple, ParamSpec, TypeAlias, TypeVar
 
-from opentelemetry.trace import SpanContext
-
 if TYPE_CHECKING:
     import asyncio
+
+    from opentelemetry.trace import SpanContext
 
 Unit: TypeAlias = "asyncio.Task[object] | int"
 
@@ -55,16 +55,18 @@ class Flow:
     Attributes:
         last: The latest event that is a cause of what comes next.
         owner: The task or thread that runs it.
+        heir: The flow that gets what comes back when this one is over.
+        joined: What came back to forks after they were over.
     """
 
     __slots__ = (
         "_forks",
-        "_heir",
-        "_joined",
         "_latest",
         "_pending",
         "_since",
         "_told",
+        "heir",
+        "joined",
         "last",
         "owner",
     )
@@ -77,8 +79,8 @@ class Flow:
         self._latest: list[Edge] | None = None
         self._since: Mark | None = None
         self._forks: dict[int, tuple[weakref.ref[_Runner], Flow]] | None = None
-        self._joined: list[Edge] | None = None
-        self._heir: Flow | None = None
+        self.joined: list[Edge] | None = None
+        self.heir: Flow | None = None
 
     def here(self) -> Flow:
         """Return the flow of the task or thread that asks: this one, or a fork of it."""
@@ -107,15 +109,15 @@ class Flow:
 
     def returned(self, mark: Mark, edge_type: str = "return") -> None:
         """Note that a callee's close came back to this flow."""
-        if self._heir is None:
+        if self.heir is None:
             self._pending.append((edge_type, mark))
             return
-        heir = self._heir
-        while heir._heir is not None:
-            heir = heir._heir
-        if heir._joined is None:
-            heir._joined = []
-        heir._joined.append((edge_type, mark))
+        heir = self.heir
+        while heir.heir is not None:
+            heir = heir.heir
+        if heir.joined is None:
+            heir.joined = []
+        heir.joined.append((edge_type, mark))
 
     def take(self, edge_type: str = "causal") -> list[Edge]:
         """Return the causes of what the flow does next; returns are handed out once."""
@@ -123,7 +125,7 @@ class Flow:
 
     def drain(self) -> list[Edge]:
         """Return what came back since the flow last did something."""
-        if self._forks is not None or self._joined is not None:
+        if self._forks is not None or self.joined is not None:
             self._join(running=True)
         edges = self._pending
         if edges:
@@ -134,22 +136,22 @@ class Flow:
 
     def _join(self, *, running: bool) -> None:
         """Take in what came back to forks: to those that are over, and to `running` ones."""
-        if self._joined is not None and running:
-            joined, self._joined = self._joined, None
+        if self.joined is not None and running:
+            joined, self.joined = self.joined, None
             self._pending += joined
         if self._forks is None:
             return
         for key, (ref, fork) in list(self._forks.items()):
             is_over = _is_over(ref())
             if is_over or running:
-                self._pending += fork._tell(running=running)
+                self._pending += fork.tell(running=running)
             if is_over:
                 self._forks.pop(key, None)
-                fork._heir = self
+                fork.heir = self
         if not self._forks:
             self._forks = None
 
-    def _tell(self, *, running: bool) -> list[Edge]:
+    def tell(self, *, running: bool) -> list[Edge]:
         """Return what came back to a fork and its source has not heard of."""
         self._join(running=running)
         news = self._pending[self._told :]

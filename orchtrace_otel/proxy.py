@@ -27,5 +27,15 @@ class TracedObject(wrapt.ObjectProxy[Any]):
                 return traced
         return super().__getattribute__(name)
 
+
+class TracedCallable(TracedObject):
+    """The same for an object that can be called: one that cannot must not look as if."""
+
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the object, traced."""
         return self._self_traced["__call__"](*args, **kwargs)
+
+
+def stand_in(wrapped: Any, traced: Mapping[str, Callable[..., Any]]) -> TracedObject:
+    """Return a proxy of an object whose entry methods are `traced`."""
+    return (TracedCallable if "__call__" in traced else TracedObject)(wrapped, traced)

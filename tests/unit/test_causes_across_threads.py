@@ -232,7 +232,9 @@ def test_jobs_of_a_pool_do_not_follow_from_each_other(in_pool: bool) -> None:
     with recording() as captured:
         assert (asyncio.run(team_async()) if in_pool else team()) == 6
     openings = {edge for edge in edges(captured.trace) if edge.endswith(".open")}
-    assert {edge.split(" -")[0] for edge in openings} == {captured.trace.events[0]["to"] + "#1.open"}
+    assert {edge.split(" -")[0] for edge in openings} == {
+        captured.trace.events[0]["to"] + "#1.open"
+    }
 
 
 def test_calls_in_a_thread_one_after_another_are_a_sequence() -> None:

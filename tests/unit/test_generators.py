@@ -77,13 +77,10 @@ def test_a_generator_is_one_activation_from_its_first_item_to_its_end() -> None:
     """Its items, its return value and what it calls are as they were."""
     with recording() as captured:
         generator = counter(3)
-        items: list[int] = []
-        while True:
-            try:
-                items.append(next(generator))
-            except StopIteration as end:
-                assert end.value == "counted"
-                break
+        items = [next(generator) for _ in range(3)]
+        with pytest.raises(StopIteration, match="counted") as end:
+            next(generator)
+        assert end.value.value == "counted"
     assert items == [0, 1, 2]
     assert tree(captured.trace) == agent_tree("counter", numbers=3)
 
@@ -211,7 +208,9 @@ def test_two_generators_may_be_read_in_turns() -> None:
     with recording() as captured:
         assert team() == [(0, 0), (1, 1)]
     owners = {
-        event["instance"]: [e.verb for e in captured.trace.events if e["activation"] == event["activation"]]
+        event["instance"]: [
+            e.verb for e in captured.trace.events if e["activation"] == event["activation"]
+        ]
         for event in captured.trace.events
         if event.verb == "spawn"
     }

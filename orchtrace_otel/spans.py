@@ -255,7 +255,7 @@ class Interval:
         run.open_spans -= 1
         if run.followed is not None:
             run.followed.ended(self, end)
-        elif run.is_closed and run.tracing.observer is not None:
+        elif run.is_closed and run.is_recording and run.tracing.observer is not None:
             run.tracing.observer.lose("late_spans")
 
 

@@ -223,7 +223,6 @@ def test_functional_tasks_are_spawned_by_their_caller(traced, read, is_async):
         assert asyncio.run(aflow.ainvoke(3)) == 100
         names = ("aflow", "asquare")
     else:
-
         meet = threading.Barrier(2)
 
         @task

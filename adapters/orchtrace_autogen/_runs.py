@@ -134,7 +134,7 @@ def _open(
 ) -> Activation:
     name, role = label
     instance, is_new = caller.of_object(name, owner)
-    announced = caller.announced.pop(name, None) if caller.announced else None
+    announced = caller.expected(name)
     if announced is not None:
         opens, edges = "begin", [announced, *flow.drain()]
     elif is_new:

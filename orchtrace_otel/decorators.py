@@ -127,7 +127,7 @@ def _open_agent(
 ) -> Activation:
     name = plan.name
     instance, is_new = caller.busy(name) if owner is None else caller.of_object(name, owner)
-    announced = caller.announced.pop(name, None) if caller.announced else None
+    announced = caller.expected(name) if caller.announced else None
     if announced is not None:
         opens = "begin"
         edges = [announced, *flow.drain()]

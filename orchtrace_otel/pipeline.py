@@ -212,7 +212,11 @@ class Pipeline(SpanProcessor):
         return score(build(run.id, records, run.flags), self._rewards)
 
     def late(self, run_id: str, reward: Reward) -> None:
-        """Take a reward for a run that is closed or lives elsewhere."""
+        """Take a reward for a run that is not current: open here, closed, or elsewhere."""
+        run = self.find(run_id)
+        if run is not None:
+            run.record(reward)
+            return
         if self._evaluations is not None:
             self._evaluations.emit_late(run_id, reward)
         self._delivery.put((run_id, reward))

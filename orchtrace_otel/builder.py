@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from math import isfinite
+from math import inf, isfinite
+from operator import attrgetter
 from typing import Any, Final, TypeAlias
 
 import orjson
@@ -136,10 +137,12 @@ class _Building:
         self.root_id = run_id.rpartition("-")[2]
         self.root = self.by_id.get(self.root_id)
         self.origin = (self.root or self.records[0]).start if self.records else 0
+        self.end = inf if self.root is None else self.root.end
         if self.root is not None:
             self.flags.update(self._texts(self.root.attributes, a.FLAGS))
         self.unsure_parents = False
-        self.owners: dict[str, str] = {}
+        self.owners: dict[str | None, str] = {}
+        self.agents: dict[str, str] = {}
         self.rows: list[tuple[int, int, str, Event]] = []
         self.keys: dict[str, Json] = {}
         self.incoming: list[tuple[str, Sequence[str]]] = []
@@ -147,14 +150,13 @@ class _Building:
         self.turns: list[SpanRecord] = []
         self.claims: dict[str, str] = {}
         self.stop: SpanRecord | None = None
-        self.last = self.origin
 
     def trace(self) -> Trace:
         for record in self.records:
             self._take(record)
         if self.unsure_parents:
             self._cut_cycles()
-        self.rows.sort(key=_in_order)
+        self.rows.sort()
         stop = self._stop_event()
         self._connect()
         self._count(stop)
@@ -167,7 +169,9 @@ class _Building:
         if a.OPENS in found:
             self._take_activation(record)
         elif a.VERB in found:
-            if found[a.VERB] == "stop":
+            if found[a.VERB] == a.TURN:
+                self._take_turn(record)
+            elif found[a.VERB] == "stop":
                 if self.stop is not None:
                     self.flags.add("several_stops")
                 self.stop = record
@@ -193,7 +197,7 @@ class _Building:
 
     def _take_turn(self, record: SpanRecord) -> None:
         """Note an LLM call, unless it hangs below a span from outside the run."""
-        if a.RUN_ID in record.attributes or self._is_inside(record):
+        if a.VERB in record.attributes or self._is_inside(record):
             self.turns.append(record)
             if self.root is not None and record.end > self.root.end:
                 self.flags.add("late_spans")
@@ -217,53 +221,45 @@ class _Building:
         if opens.__class__ is not str or opens not in _OPENINGS:
             self.flags.add("garbled")
             opens = "begin"
-        keys: Json = {"verb": opens}
+        life = _life(record)
         is_root = span_id == self.root_id
+        opened, closed = span_id + ".open", span_id + ".close"
+        keys: Json
         if is_root:
             caller = "user"
-            keys["start_unix_nano"] = record.start
+            keys = {"verb": opens, "start_unix_nano": record.start}
         else:
-            caller = self._hang(record, keys)
+            parent = self._owner(record)
+            caller = self._caller(record, parent)
+            keys = {"verb": opens, "parent": parent}
         if opens == "begin":
             keys["from"] = caller
-        keys["to"] = agent
-        self._name_life(record, keys)
+        keys["to"] = self.agents[span_id] = agent
+        keys.update(life)
         keys["status"] = "ok"
-        self._copy(found, keys, _OPENING_KEYS)
-        self._add(
-            record.start, _BEGIN if is_root else _OPENING, span_id + ".open", opens, caller, keys
-        )
-        self._incoming(span_id + ".open", found, a.EDGES)
+        says_more = not _MORE.isdisjoint(found)
+        if says_more:
+            self._copy(found, keys, _OPENING_KEYS)
+        self._add(record.start, _BEGIN if is_root else _OPENING, opened, opens, caller, keys)
+        self._incoming(opened, found, a.EDGES)
         if is_root:
             return
-        keys = {"verb": "return", "from": agent, "to": caller}
-        self._name_life(record, keys)
-        keys["status"] = _status(record)
-        self._copy(found, keys, _CLOSING_KEYS)
-        self._add(self._end(record), _CLOSING, span_id + ".close", "return", agent, keys)
-        self._incoming(span_id + ".close", found, a.EDGES_CLOSE)
-        self.edges.append(Edge(span_id + ".open", span_id + ".close", "causal"))
+        keys = {"verb": "return", "from": agent, "to": caller, **life, "status": _status(record)}
+        if says_more:
+            self._copy(found, keys, _CLOSING_KEYS)
+        self._add(self._end(record), _CLOSING, closed, "return", agent, keys)
+        if a.EDGES_CLOSE in found:
+            self._incoming(closed, found, a.EDGES_CLOSE)
+        self.edges.append(Edge(opened, closed, "causal"))
 
-    def _hang(self, record: SpanRecord, keys: Json) -> str:
-        """Name the activation around an activation; return the agent that caused it."""
-        keys["parent"] = parent = self._owner(record)
-        if parent + ".open" not in self.keys:
+    def _caller(self, record: SpanRecord, parent: str) -> str:
+        """Return the agent that caused an activation inside the activation `parent`."""
+        caller = self.agents.get(parent)
+        if caller is None:
             self.unsure_parents = True
-        by = record.attributes.get(a.BY)
-        if by:
-            return str(by)
-        holder = self.by_id.get(parent)
-        return "unknown" if holder is None else _text(holder.attributes, a.AGENT_NAME)
-
-    @staticmethod
-    def _name_life(record: SpanRecord, keys: Json) -> None:
-        """Name the role, the activation and the instance of an opening or a closing."""
-        found = record.attributes
-        if a.ROLE in found:
-            keys["role"] = str(found[a.ROLE])
-        keys["activation"] = record.span_id
-        if a.INSTANCE in found:
-            keys["instance"] = str(found[a.INSTANCE])
+            holder = self.by_id.get(parent)
+            caller = "unknown" if holder is None else _text(holder.attributes, a.AGENT_NAME)
+        return str(record.attributes.get(a.BY) or caller)
 
     def _take_tool(self, record: SpanRecord) -> None:
         found = record.attributes
@@ -319,24 +315,31 @@ class _Building:
     def _add(  # noqa: PLR0913, PLR0917 - the parts of an event, and its place
         self, at: int, rank: int, event_id: str, verb: str, agent: str, keys: Json
     ) -> None:
-        kind, decision = VERBS.get(verb, ("orchestrator_decision", None))
+        kind, decision = VERBS[verb]
         if decision is not None:
             keys["decision"] = decision
-        self.last = max(self.last, at)
-        if at < self.origin:
-            self.flags.add("skewed")
-            at = self.origin
-        if self.root is not None and at > self.root.end:
-            keys["late"] = True
-            self.flags.add("late_spans")
+        if not self.origin <= at <= self.end:
+            at = self._into_run(at, keys)
         self.keys[event_id] = keys
         self.rows.append(
             (at, rank, event_id, Event(event_id, (at - self.origin) / _NANO, kind, agent, keys))
         )
 
+    def _into_run(self, at: int, keys: Json) -> int:
+        """Return when an event counts that was before its run began, or is after its end."""
+        if at < self.origin:
+            self.flags.add("skewed")
+            at = self.origin
+        if at > self.end:
+            keys["late"] = True
+            self.flags.add("late_spans")
+        return at
+
     def _owner(self, record: SpanRecord) -> str:
         """Return the span id of the nearest activation above a span, else the root's."""
-        return self._activation_at(_above(record), record.span_id)
+        above = _above(record)
+        known = self.owners.get(above)
+        return self._activation_at(above, record.span_id) if known is None else known
 
     def _activation_at(self, span_id: str | None, asking: str) -> str:
         """Return the nearest activation at or above a span."""
@@ -354,7 +357,7 @@ class _Building:
                     self.flags.add("orphans")
                 break
             if a.OPENS in record.attributes:
-                found = span_id
+                found = owners[span_id] = span_id
                 break
             path.append(span_id)
             if len(path) > len(self.by_id) + 1:
@@ -430,7 +433,8 @@ class _Building:
         keys: Json = {"verb": "stop"}
         if record is None:
             self.flags.add("no_stop" if root is not None else "no_root")
-            at, event_id = self.last, self.root_id + ".stop"
+            at = self.rows[-1][0] if self.rows else self.origin
+            event_id = self.root_id + ".stop"
             keys |= {
                 "activation": self.root_id,
                 "status": "ok",
@@ -606,6 +610,8 @@ _OPENING_KEYS: Final[Mapping[str, _Key]] = {
     a.TOOL_CALL_ID: ("tool_call_id", str),
     a.RUN_LINKS: ("links", (list, tuple)),
 }
+_MORE: Final = frozenset({*_OPENING_KEYS, *_CLOSING_KEYS})
+"""What activations mostly do not say; to look for it once saves two searches."""
 
 _POINT_KEYS: Final[Mapping[str, _Key]] = {
     **_OPENING_KEYS,
@@ -665,6 +671,16 @@ def _tokens(count: Any) -> int | None:
     return count if count.__class__ is int and 0 <= count <= _MOST_TOKENS else None
 
 
+def _life(record: SpanRecord) -> Json:
+    """Return the role, the activation and the instance, as an opening and a closing name them."""
+    found = record.attributes
+    keys: Json = {"role": str(found[a.ROLE])} if a.ROLE in found else {}
+    keys["activation"] = record.span_id
+    if a.INSTANCE in found:
+        keys["instance"] = str(found[a.INSTANCE])
+    return keys
+
+
 def _status(record: SpanRecord) -> str:
     status = record.attributes.get(a.STATUS)
     if status.__class__ is str and status in STATUSES:
@@ -684,11 +700,11 @@ def _word(found: Mapping[str, Any], key: str) -> str | None:
 
 
 def _text(found: Mapping[str, Any], key: str) -> str:
-    return str(found.get(key) or "unknown")
+    word = found.get(key)
+    return word if word.__class__ is str and word else str(word or "unknown")
 
 
-def _canonical(record: SpanRecord) -> tuple[int, str]:
-    return (record.start, record.span_id)
+_canonical: Final = attrgetter("start", "span_id")
 
 
 def _fullness(record: SpanRecord) -> tuple[int, int, int, str]:
@@ -696,7 +712,3 @@ def _fullness(record: SpanRecord) -> tuple[int, int, int, str]:
     held = sorted(record.attributes.items())
     rest = (record.parent_id, record.is_error, record.links_dropped, record.attributes_dropped)
     return (len(held), record.end, record.start, repr((held, rest)))
-
-
-def _in_order(row: tuple[int, int, str, Event]) -> tuple[int, int, str]:
-    return row[:3]

@@ -105,7 +105,8 @@ def open_call(
     if scope is None or (scope.run.is_closed and not scope.run.is_remote):
         if spans.tracing() is None:
             return None
-        scope = spans.join_run()
+        # Work that begins in a task that outlived its run is not that run's.
+        scope = spans.join_run() if scope is None else None
         if scope is None:
             return _open_run(plan, owner, args, kwargs)
     if not scope.run.is_recording or spans.is_suppressed(context):
@@ -154,7 +155,8 @@ def _open_run(
     run = spans.start_run(
         plan.name,
         agent=plan.name if plan.kind == "team" else "orchestrator",
-        task_id=plan.task_id or content.task_id(args, kwargs),
+        task_id=plan.task_id
+        or content.task_id(args[1:] if args and args[0] is owner else args, kwargs),
         tags=plan.tags,
     )
     if run is None:

@@ -34,7 +34,7 @@ def inject(carrier: MutableMapping[str, str] | None = None) -> MutableMapping[st
     if activation is not None:
         own = trace.get_current_span(context).get_span_context()
         root_id = activation.run.id.rpartition("-")[2]
-        state = own.trace_state.delete(a.TRACESTATE_KEY).add(a.TRACESTATE_KEY, root_id)
+        state = own.trace_state.update(a.TRACESTATE_KEY, root_id)
         carried = SpanContext(own.trace_id, own.span_id, own.is_remote, own.trace_flags, state)
         context = trace.set_span_in_context(NonRecordingSpan(carried), context)
     propagate.inject(headers, context=context)

@@ -11,6 +11,7 @@ code they run, and never across a yield.
 
 from __future__ import annotations
 
+import re
 import time
 import weakref
 from collections import deque
@@ -23,6 +24,7 @@ from opentelemetry import context as otel_context
 from opentelemetry import trace
 from opentelemetry.context import Context
 from opentelemetry.sdk.trace import ReadableSpan
+from opentelemetry.sdk.trace.id_generator import RandomIdGenerator
 from opentelemetry.trace import Link, Span, SpanContext, Status, StatusCode, Tracer
 
 from orchtrace_otel import attributes as a
@@ -41,6 +43,8 @@ _SPAN: Final = next(iter(trace.set_span_in_context(trace.INVALID_SPAN, Context()
 """Key of the current span; one new context is made instead of two, on the hot path."""
 _SUPPRESSED: Final = otel_context._SUPPRESS_INSTRUMENTATION_KEY  # noqa: SLF001 - it has no public name
 _LINK_ATTRIBUTES: Final = {kind: {a.EDGE_TYPE: kind} for kind in EDGE_TYPES}
+_SPAN_ID: Final = re.compile("(?!0{16})[0-9a-f]{16}")
+_IDS: Final = RandomIdGenerator()
 _MOST_WAITING: Final = 10_000
 """Results and messages that one activation or run remembers until they are used."""
 
@@ -149,8 +153,8 @@ class Interval:
         context: Context | None,
         ends: tuple[str, str],
     ) -> None:
-        if parent is not None:
-            context = parent.under(context)
+        if context is None and parent is not None:
+            context = parent.context
         links: list[Link] = []
         if edges:
             items: list[str] = []
@@ -326,8 +330,6 @@ class Activation(Scope):
         agent: Name of the agent.
         instance: Which life of the agent inside the run.
         role: Its role, if it has one.
-        carrier: What spans of ours below it have as parent: its span, or for a root
-            one of the same ids whose tracestate carries the run.
         idle: Instances of agents called from here that may be used again, by name.
         announced: Spawns and delegations that were recorded ahead of the call.
         results: Closes of callees that no aggregate has merged yet.
@@ -336,10 +338,8 @@ class Activation(Scope):
 
     __slots__ = (
         "__weakref__",
-        "_under",
         "agent",
         "announced",
-        "carrier",
         "idle",
         "instance",
         "owner",
@@ -363,8 +363,6 @@ class Activation(Scope):
         self.agent = agent
         self.instance = instance
         self.role = role
-        self.carrier = self.span
-        self._under: tuple[Context, Context] | None = None
         self.idle: dict[str, list[str]] | None = None
         self.announced: dict[str, deque[Edge]] | None = None
         self.results: deque[tuple[Mark, int, str]] | None = None
@@ -374,21 +372,6 @@ class Activation(Scope):
     def activation(self) -> Activation:
         """Itself."""
         return self
-
-    def under(self, context: Context | None) -> Context:
-        """Return the context of a span below it: `context`, unless that has a better parent."""
-        if context is None:
-            context = self.context
-        if self.carrier is self.span:
-            return context
-        known = self._under
-        if known is not None and known[0] is context:
-            return known[1]
-        if trace.get_current_span(context) is not self.span:
-            return context
-        better = trace.set_span_in_context(self.carrier, context)
-        self._under = (context, better)
-        return better
 
     def busy(self, agent: str) -> tuple[str, bool]:
         """Return an instance of `agent` for a call from here, and whether it is a new life."""
@@ -605,7 +588,6 @@ class Run:
         root.is_closed = True
         root.span.end(end)
         # The two hold each other, and would wait for the garbage collector.
-        root._under = None  # noqa: SLF001 - see above
         self._root = weakref.ref(root)
 
     def _stop(
@@ -714,7 +696,7 @@ def start_run(  # noqa: PLR0913 - one keyword a fact of the run
     run.trace_id = format(span_context.trace_id, "032x")
     run.id = f"{run.trace_id}-{root.span_id}"
     run.is_recording = root.span.is_recording()
-    root.carrier = _carrying(root)
+    _carry(root)
     if run.is_recording:
         root.set({a.RUN_ID: run.id})
         if where.observer is not None:
@@ -722,16 +704,20 @@ def start_run(  # noqa: PLR0913 - one keyword a fact of the run
     return run
 
 
-def _carrying(root: Activation) -> Span:
-    """Return the parent of spans below a root: its tracestate carries the run.
+def _carry(root: Activation) -> None:
+    """Put the run into the tracestate of its root.
 
     Samplers hand a parent's tracestate on to its children, so everything below,
-    the host's own HTTP spans included, takes the run along to another process.
+    the host's own HTTP spans included, takes the run along to another process. The
+    root's id is known only when its span has started, and then the SDK offers no
+    public way: a span of another make is left alone, and carries nothing.
     """
+    span: Any = root.span
     own = root.span.get_span_context()
-    state = own.trace_state.update(a.TRACESTATE_KEY, root.span_id)
-    carrier = SpanContext(own.trace_id, own.span_id, own.is_remote, own.trace_flags, state)
-    return trace.NonRecordingSpan(carrier)
+    if isinstance(span, (ReadableSpan, trace.NonRecordingSpan)):
+        state = own.trace_state.update(a.TRACESTATE_KEY, root.span_id)
+        carrying = SpanContext(own.trace_id, own.span_id, own.is_remote, own.trace_flags, state)
+        span._context = root._span_context = carrying  # noqa: SLF001 - see above
 
 
 @guarded
@@ -747,28 +733,27 @@ def join_run() -> Activation | None:
     if not remote.is_valid:
         return None
     root_id = remote.trace_state.get(a.TRACESTATE_KEY)
-    where = None if root_id is None else tracing()
+    where = tracing() if root_id is not None and _SPAN_ID.fullmatch(root_id) else None
     if where is None or is_suppressed(context):
         return None
     run = Run(where, "")
     run.is_remote = True
     run.trace_id = format(remote.trace_id, "032x")
     run.id = f"{run.trace_id}-{root_id}"
-    span_id = format(remote.span_id, "016x")
-    run._where = f"{span_id}."  # noqa: SLF001 - two processes must not mint one instance id
+    # Two processes, or two calls from one span, must not mint one instance id.
+    ids = getattr(where.tracer, "id_generator", None) or _IDS
+    run._where = f"{ids.generate_span_id():016x}."  # noqa: SLF001 - our own
     caller = Activation.__new__(Activation)
     caller.run = run
     caller.parent = None
     caller.span = span
-    caller.span_id = span_id
+    caller.span_id = format(remote.span_id, "016x")
     caller._ends = _POINT  # noqa: SLF001 - our own, made without a span
     caller._span_context = remote  # noqa: SLF001 - see above
     caller.is_closed = False
     caller.agent = caller.instance = ""
     caller.role = None
     caller._parent_context = context  # noqa: SLF001 - see above
-    caller.carrier = span
-    caller._under = None  # noqa: SLF001 - see above
     caller._flow = None  # noqa: SLF001 - see above
     caller._owner = unit()  # noqa: SLF001 - see above
     caller.idle = caller.announced = caller.results = caller.owner = None
@@ -872,11 +857,7 @@ def open_turn(
     context: Context | None = None,
 ) -> Interval:
     """Open an LLM call by the agent of `parent`; its usage is set when it closes."""
-    facts: dict[str, Value] = {
-        a.OPERATION: a.CHAT,
-        a.AGENT_NAME: parent.agent,
-        a.RUN_ID: parent.run.id,
-    }
+    facts: dict[str, Value] = {a.OPERATION: a.CHAT, a.VERB: a.TURN}
     if model is not None:
         facts[a.REQUEST_MODEL] = model
     if provider is not None:

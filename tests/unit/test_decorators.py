@@ -322,6 +322,33 @@ def test_a_tool_that_is_an_agent_inside_nests_it() -> None:
     )
 
 
+@pytest.mark.parametrize("decorate", [orchtrace.agent, orchtrace.team])
+def test_work_that_begins_after_its_run_has_stopped_is_a_run_of_its_own(
+    decorate: Callable[..., Any],
+) -> None:
+    """A background task started by one request serves the next ones, each in its own trace."""
+
+    @decorate
+    async def late() -> None: ...
+
+    async def background() -> None:
+        await asyncio.sleep(0)
+        await late()
+
+    @orchtrace.team
+    async def team() -> "asyncio.Task[None]":
+        search("x")
+        return asyncio.create_task(background())
+
+    async def main() -> None:
+        await (await team())
+
+    with recording() as captured:
+        asyncio.run(main())
+    assert [trace.events[-1].verb for trace in captured.traces] == ["stop", "stop"]
+    assert len({trace.trace_id for trace in captured.traces}) == 2
+
+
 # -- functions that give back something that is not done yet -----------------------------
 
 

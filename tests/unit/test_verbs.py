@@ -402,7 +402,7 @@ class Hostile:
 
 
 WRONG: dict[str, Callable[[Any], object]] = {
-    "spawn": lambda wrong: orchtrace.spawn(wrong),
+    "spawn": orchtrace.spawn,
     "delegate": lambda wrong: orchtrace.delegate(wrong, task=wrong),
     "message": lambda wrong: orchtrace.message(wrong, wrong),
     "message content": lambda wrong: orchtrace.message("critic", wrong),

@@ -1,0 +1,281 @@
+"""A run across processes, by `inject` and `extract` and by plain W3C headers."""
+
+import datetime as dt
+import json
+import subprocess
+import sys
+import textwrap
+from typing import Any
+
+import pytest
+from opentelemetry import context as otel_context
+from opentelemetry import propagate, trace
+from opentelemetry.sdk.trace import ReadableSpan
+
+import orchtrace_otel as orchtrace
+from orchtrace_otel import attributes as a
+from orchtrace_otel import spans
+from orchtrace_otel.builder import SpanRecord, build
+from orchtrace_otel.testing import Captured
+from tests.trees import recording, tree
+
+CHILD = textwrap.dedent("""
+    import json, sys
+    import orchtrace_otel as orchtrace
+    from opentelemetry import context, propagate
+    from orchtrace_otel.testing import capture
+
+    @orchtrace.tool
+    def look_up(): ...
+
+    @orchtrace.agent("remote", role="executor")
+    def remote():
+        look_up()
+        run = orchtrace.current_run()
+        return run.id
+
+    headers, ways = json.loads(sys.argv[1])
+    with capture() as captured:
+        if ways == "extract":
+            with orchtrace.extract(headers):
+                ids = [remote(), remote()]
+        else:
+            token = context.attach(propagate.extract(headers))
+            ids = [remote()]
+            context.detach(token)
+    print(json.dumps({
+        "ids": ids,
+        "traces": len(captured.traces),
+        "spans": [json.loads(span.to_json()) for span in captured.spans],
+    }))
+""")
+
+
+def in_another_process(headers: Any, way: str) -> dict[str, Any]:
+    """Call the remote agent in a process of its own, with nothing but headers."""
+    done = subprocess.run(
+        [sys.executable, "-c", CHILD, json.dumps([dict(headers), way])],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    assert done.stderr == ""
+    answer: dict[str, Any] = json.loads(done.stdout)
+    return answer
+
+
+def of_json(span: dict[str, Any]) -> SpanRecord:
+    return SpanRecord(
+        span["context"]["span_id"].removeprefix("0x"),
+        span["parent_id"].removeprefix("0x") if span["parent_id"] else None,
+        nanoseconds(span["start_time"]),
+        nanoseconds(span["end_time"]),
+        span["attributes"],
+    )
+
+
+def nanoseconds(text: str) -> int:
+    since = dt.datetime.fromisoformat(text.replace("Z", "+00:00")) - dt.datetime.fromtimestamp(
+        0, dt.UTC
+    )
+    return (since.days * 86_400 + since.seconds) * 1_000_000_000 + since.microseconds * 1_000
+
+
+def of_span(span: ReadableSpan) -> SpanRecord:
+    record = of_json(json.loads(span.to_json()))
+    record.attributes = dict(span.attributes or {})
+    return record
+
+
+def put_together(captured: Captured, answer: dict[str, Any]) -> Any:
+    """Build one trace of the spans of both processes."""
+    records = [of_span(span) for span in captured.spans]
+    records += [of_json(span) for span in answer["spans"]]
+    return build(captured.trace.trace_id, records)
+
+
+def test_a_run_goes_on_in_another_process() -> None:
+    """With inject and extract the callee's agents belong to the caller's run, as if called here."""
+    answers: list[dict[str, Any]] = []
+
+    @orchtrace.agent
+    def caller() -> None:
+        answers.append(in_another_process(orchtrace.inject(), "extract"))
+
+    @orchtrace.team
+    def team() -> None:
+        caller()
+
+    with recording(deterministic=False) as captured:
+        team()
+    assert answers[0]["ids"] == [captured.trace.trace_id] * 2
+    assert answers[0]["traces"] == 0
+    whole = put_together(captured, answers[0])
+    assert whole.flags == ()
+    lives = {event["instance"] for event in whole.events if event.get("to") == "remote"}
+    assert len(lives) == 1
+    assert tree(whole).replace(lives.pop(), "remote#1") == (
+        "team#1 begin\n"
+        "  caller#1 spawn < spawn team#1.open\n"
+        "    remote#1 spawn as executor < spawn caller#1.open\n"
+        "      look_up.open < causal remote#1.open\n"
+        "      look_up.close\n"
+        "    remote#1.close < tool_dependency look_up.close\n"
+        "    remote#1:2 delegate as executor < causal caller#1.open, return remote#1.close\n"
+        "      look_up:2.open < causal remote#1:2.open\n"
+        "      look_up:2.close\n"
+        "    remote#1:2.close < tool_dependency look_up:2.close\n"
+        "  caller#1.close\n"
+        "  stop information_complete < return caller#1.close"
+    )
+
+
+def test_plain_w3c_headers_of_a_span_below_the_root_carry_the_run() -> None:
+    """An instrumented HTTP client needs nothing of ours: its span's tracestate has the run."""
+    answers: list[dict[str, Any]] = []
+
+    @orchtrace.team
+    def team() -> None:
+        tracer = trace.get_tracer("http client")
+        with tracer.start_as_current_span("POST"):
+            headers: dict[str, str] = {}
+            propagate.inject(headers)
+            answers.append(in_another_process(headers, "plain"))
+
+    with recording(deterministic=False) as captured:
+        team()
+    assert answers[0]["ids"] == [captured.trace.trace_id]
+    whole = put_together(captured, answers[0])
+    assert whole.flags == ()
+    assert [event["parent"] for event in whole.events if event.get("to") == "remote"] == [
+        whole.events[0]["activation"]
+    ]
+    assert "remote#" in tree(whole)
+
+
+def test_headers_without_a_run_begin_one_of_their_own() -> None:
+    """The callee's run has a root below the caller's span, in the caller's OTel trace."""
+    tracer = trace.get_tracer("someone else")
+    with recording() as captured:
+        tracer = captured.provider.get_tracer("someone else")
+        with tracer.start_as_current_span("request") as request:
+            headers: dict[str, str] = {}
+            propagate.inject(headers)
+        with orchtrace.extract(headers):
+            orchtrace.agent("alone")(lambda: None)()
+    root = next(span for span in captured.spans if span.name == "invoke_workflow alone")
+    assert root.parent is not None
+    assert root.parent.span_id == request.get_span_context().span_id
+    assert "alone" in tree(captured.trace)
+
+
+def test_inject_outside_a_run_is_what_the_propagators_do() -> None:
+    """Nothing of ours is written, and the carrier is the one that was given."""
+    carrier: dict[str, str] = {}
+    assert orchtrace.inject(carrier) is carrier
+    assert carrier == {}
+
+
+def test_inject_keeps_what_others_wrote_into_tracestate() -> None:
+    """Ours is one entry among theirs."""
+    seen: list[str] = []
+
+    @orchtrace.team
+    def team() -> None:
+        seen.append(orchtrace.inject()["tracestate"])
+
+    headers = {"traceparent": f"00-{'a' * 32}-{'b' * 16}-01", "tracestate": "vendor=x"}
+    with recording(), orchtrace.extract(headers):
+        team()
+    entries = dict(entry.split("=") for entry in seen[0].split(","))
+    assert entries == {"vendor": "x", a.TRACESTATE_KEY: entries[a.TRACESTATE_KEY]}
+
+
+def test_extract_leaves_the_context_as_it_was() -> None:
+    """On every way out."""
+    headers = {
+        "traceparent": f"00-{'a' * 32}-{'b' * 16}-01",
+        "tracestate": f"orchtrace={'c' * 16}",
+    }
+
+    def fail() -> None:
+        with orchtrace.extract(headers):
+            assert orchtrace.current_run() is not None
+            raise KeyError
+
+    before = otel_context.get_current()
+    with recording():
+        with orchtrace.extract({}):
+            pass
+        with pytest.raises(KeyError):
+            fail()
+        assert otel_context.get_current() is before
+
+
+@pytest.mark.parametrize("state", ["orchtrace=", "orchtrace=zz", "orchtrace=" + "c" * 200, "x"])
+def test_a_malformed_run_in_tracestate_is_no_run(state: str) -> None:
+    """What a stranger wrote there must not become a run's id: a run of one's own begins."""
+    headers = {"traceparent": f"00-{'a' * 32}-{'b' * 16}-01", "tracestate": state}
+    with recording() as captured, orchtrace.extract(headers):
+        orchtrace.agent("alone")(lambda: None)()
+    assert len(captured.traces) == 1
+
+
+@pytest.mark.parametrize("carrier", [{"traceparent": "nonsense"}, {}, {"traceparent": ""}])
+def test_a_carrier_that_makes_no_sense_is_as_good_as_none(carrier: dict[str, str]) -> None:
+    """The agents inside get a run of their own."""
+    with recording() as captured, orchtrace.extract(carrier):
+        orchtrace.agent("alone")(lambda: None)()
+    assert len(captured.traces) == 1
+
+
+@pytest.mark.parametrize("sampled", ["00", "01"])
+def test_what_the_caller_did_not_sample_is_not_recorded_as_a_run_of_its_own(sampled: str) -> None:
+    """The callee follows the caller's decision, and the agents run all the same."""
+    headers = {
+        "traceparent": f"00-{'a' * 32}-{'b' * 16}-{sampled}",
+        "tracestate": f"orchtrace={'c' * 16}",
+    }
+
+    with recording() as captured, orchtrace.extract(headers):
+        assert orchtrace.agent("remote")(lambda: 3)() == 3
+    assert captured.traces == []
+    assert [span.name for span in captured.spans] == (
+        ["invoke_agent remote"] if sampled == "01" else []
+    )
+
+
+def test_in_a_remote_run_verbs_and_rewards_work() -> None:
+    """A message, a decision and an aggregate are recorded; a reward goes to the run by its id."""
+    headers = {
+        "traceparent": f"00-{'a' * 32}-{'b' * 16}-01",
+        "tracestate": f"orchtrace={'c' * 16}",
+    }
+
+    @orchtrace.agent
+    def remote() -> None:
+        orchtrace.decide("route", chosen="x")
+        orchtrace.record_reward("ok", 1.0)
+
+    with recording() as captured, orchtrace.extract(headers):
+        remote()
+        with orchtrace.aggregate():
+            pass
+    assert [span.name for span in captured.spans][:2] == ["decide remote", "invoke_agent remote"]
+    assert [run for run, _ in captured.rewards] == [f"{'a' * 32}-{'c' * 16}"]
+
+
+def test_a_remote_caller_is_freed_when_the_block_is_left() -> None:
+    """Nothing of a request stays current or counted as open after it."""
+    headers = {
+        "traceparent": f"00-{'a' * 32}-{'b' * 16}-01",
+        "tracestate": f"orchtrace={'c' * 16}",
+    }
+    with recording() as captured:
+        for _ in range(3):
+            with orchtrace.extract(headers):
+                orchtrace.agent("remote")(lambda: None)()
+        assert spans.current() is None
+    instances = {(span.attributes or {})[a.INSTANCE] for span in captured.spans}
+    assert len(instances) == 3

@@ -147,7 +147,7 @@ def leave(task: Task, entered: Entered | None, error: BaseException | None) -> N
     status, reason = spans.outcome(error)
     if reason == "handoff" and isinstance(outer, Task):
         outer.author = task.author or task
-    activation.close(status=status, error=error if status == "error" else None)
+    activation.end(status, error=error if status == "error" else None)
     if task.caller is not None and task.caller.activation is not None:
         task.caller.activation.flow.returned(activation.closed)
         task.caller.activation.release(activation.agent, activation.instance)

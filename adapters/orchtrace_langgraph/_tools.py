@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from opentelemetry import context as otel_context
 
-from orchtrace_langgraph._turns import asker
+from orchtrace_langgraph._turns import Asked, asked_for
 from orchtrace_otel import attributes as a
 from orchtrace_otel import spans
 from orchtrace_otel._guard import guarded
-from orchtrace_otel.flow import Flow
+from orchtrace_otel.flow import Edge, Flow
 from orchtrace_otel.spans import Scope
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ class _Call(NamedTuple):
 
     tool: Scope
     flow: Flow
+    asked: Asked | None
     token: Token[Context]
 
 
@@ -35,17 +36,31 @@ def _enter(tool: Any, kwargs: dict[str, Any]) -> _Call | None:
         return None
     parent = scope.activation
     call_id = kwargs.get("tool_call_id")
-    turn = asker(call_id, parent.run.id)
+    asked = asked_for(call_id, parent.run.id)
     flow = scope.flow.here()
+    edges = flow.take()
+    if asked is not None and asked.answers:
+        edges = _without_siblings(edges, asked, flow)
     opened = spans.open_tool(
         parent,
         tool.name,
         call_id=call_id,
-        edges=flow.take(),
-        attributes=None if turn is None else {a.TURNS: (turn,)},
+        edges=edges,
+        attributes=None if asked is None else {a.TURNS: (asked.turn,)},
         context=context,
     )
-    return _Call(opened, flow, opened.attach())
+    return _Call(opened, flow, asked, opened.attach())
+
+
+def _without_siblings(edges: list[Edge], asked: Asked, flow: Flow) -> list[Edge]:
+    """Leave what the same turn asked for to the next one who follows from it."""
+    kept: list[Edge] = []
+    for kind, mark in edges:
+        if mark.event_id in asked.answers:
+            flow.returned(mark, kind)
+        else:
+            kept.append((kind, mark))
+    return kept
 
 
 @guarded
@@ -57,7 +72,9 @@ def _leave(call: _Call, result: Any, error: BaseException | None) -> None:
     # A tool may catch its error and answer with it.
     if getattr(result, "status", None) == "error":
         status = "error"
-    call.tool.close(status=status, error=error if status == "error" else None)
+    call.tool.end(status, error=error if status == "error" else None)
+    if call.asked is not None:
+        call.asked.answers.add(call.tool.closed.event_id)
     call.flow.returned(call.tool.closed, "tool_dependency")
 
 

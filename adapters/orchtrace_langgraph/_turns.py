@@ -27,15 +27,31 @@ _MOST_CALLS: Final = 4_096
 _MOST_OPEN: Final = 10_000
 """LLM calls that may be open at once; the oldest is given up, it was most likely dropped."""
 
-_asked: Final[OrderedDict[tuple[str, str], str]] = OrderedDict()
-"""Run and id of a tool call to the turn that asked for it."""
+_asked: Final[OrderedDict[tuple[str, str], Asked]] = OrderedDict()
+"""Run and id of a tool call to what the turn that asked for it asked for."""
 
 _open: Final[dict[UUID, _Turn]] = {}
 """LLM calls that are open, by LangChain's id."""
 
 
-def asker(call_id: str | None, run_id: str) -> str | None:
-    """Return the span id of the turn that asked for a tool call in this run, if one is known."""
+class Asked:
+    """The tool calls that one turn asked for.
+
+    Attributes:
+        turn: Span id of the turn.
+        answers: Ids of the events that answered so far. What one turn asks for at once
+            does not depend on each other, in whatever order it is done.
+    """
+
+    __slots__ = ("answers", "turn")
+
+    def __init__(self, turn: str) -> None:
+        self.turn = turn
+        self.answers: set[str] = set()
+
+
+def asked_for(call_id: str | None, run_id: str) -> Asked | None:
+    """Return what the turn asked for that asked for a tool call in this run, if it is known."""
     return _asked.get((run_id, call_id)) if call_id else None
 
 
@@ -123,7 +139,7 @@ def _end(run_id: UUID, response: Any, error: BaseException | None) -> None:
         turn.task.turns.discard(run_id)
     status, _ = spans.outcome(error)
     facts = {} if response is None else _facts(response, interval)
-    interval.close(status=status, error=error if status == "error" else None, attributes=facts)
+    interval.end(status, error=error if status == "error" else None, attributes=facts)
 
 
 def give_up(run_id: UUID) -> None:
@@ -137,13 +153,15 @@ def _facts(response: Any, interval: Interval) -> dict[str, Value]:
     """Return what a response says of itself; what it does not say stays unknown."""
     facts: dict[str, Value] = {}
     reasons: list[str] = []
+    calls: list[Any] = []
     for generations in response.generations:
         for generation in generations:
             reason = _take(generation, facts)
             if isinstance(reason, str):
                 reasons.append(reason)
-            for call in getattr(getattr(generation, "message", None), "tool_calls", None) or ():
-                _remember(call.get("id"), interval)
+            calls += getattr(getattr(generation, "message", None), "tool_calls", None) or ()
+    if calls:
+        _remember(calls, interval)
     if reasons:
         facts[a.FINISH_REASONS] = reasons
     if a.INPUT_TOKENS not in facts:
@@ -176,8 +194,11 @@ def _reported(output: Any) -> dict[str, Value]:
     return {}
 
 
-def _remember(call_id: Any, interval: Interval) -> None:
-    if isinstance(call_id, str):
-        _asked[interval.run.id, call_id] = interval.span_id
-        while len(_asked) > _MOST_CALLS:
-            _asked.popitem(last=False)
+def _remember(calls: list[Any], interval: Interval) -> None:
+    asked = Asked(interval.span_id)
+    for call in calls:
+        call_id = call.get("id")
+        if isinstance(call_id, str):
+            _asked[interval.run.id, call_id] = asked
+    while len(_asked) > _MOST_CALLS:
+        _asked.popitem(last=False)

@@ -10,7 +10,7 @@ from langchain_core.language_models.fake import FakeListLLM
 from langchain_core.messages import AIMessage, AIMessageChunk
 from langchain_core.outputs import ChatGenerationChunk
 from langchain_core.tools import ToolException, tool
-from langgraph.graph import START, StateGraph
+from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.types import interrupt
 from opentelemetry import trace as otel
 from typing_extensions import TypedDict
@@ -190,6 +190,31 @@ def test_one_tool_after_another_depends_on_it(traced):
     edges = {(e.src, e.dst) for e in traced.trace.edges if e.type == "tool_dependency"}
     end = next(e.id for e in traced.trace.events if e.verb == "return")
     assert edges == {(results[0], calls[1]), (results[1], end)}
+
+
+@pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])
+def test_what_one_turn_asks_for_at_once_does_not_depend_on_each_other(traced, is_async):
+    """A ToolNode's calls follow from the node alone; what comes next follows from both."""
+    from langgraph.prebuilt import ToolNode
+
+    model = Model(responses=[answer(tokens=(5, 2), calls=[("1", "double"), ("2", "double")])])
+    graph = StateGraph(MessagesState)
+    graph.add_node("model", lambda state: {"messages": [model.invoke("hello")]})
+    graph.add_node("tools", ToolNode([double]))
+    graph.add_edge(START, "model")
+    graph.add_edge("model", "tools")
+    compiled = graph.compile()
+    asyncio.run(compiled.ainvoke({"messages": []})) if is_async else compiled.invoke(
+        {"messages": []}
+    )
+    trace = traced.trace
+    (turn,) = trace.turns
+    calls = [span for span in traced.spans if span.name == "execute_tool double"]
+    assert [call.attributes[a.TURNS] for call in calls] == [(turn.id,)] * 2
+    verbs = {event.id: event.verb for event in trace.events}
+    edges = [(verbs[e.src], verbs[e.dst]) for e in trace.edges if e.type == "tool_dependency"]
+    assert edges == [("tool_result", "return")] * 2
+    assert trace.costs["tokens"] == 7
 
 
 def test_a_tool_that_fails_or_answers_with_its_error_is_an_error(traced):

@@ -28,16 +28,20 @@ def use_key(key: str | None) -> None:
 
 @guarded
 def task_id(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str | None:
-    """Return a keyed hash of a run's input, where that is a text or small JSON.
+    """Return a keyed hash of a run's input, where all of that is texts or small JSON.
 
-    Without a key, or for any other input, None: the run's id then stands for the task.
+    Without a key, or where any part of the input is something else, None: the run's id
+    then stands for the task. Two inputs that differ must never be one task.
     """
     if _key is None:
         return None
-    given = [value for value in (*args, *kwargs.values()) if _is_small(value)]
-    if not given:
+    given = [*args, *(kwargs[name] for name in sorted(kwargs))]
+    if not given or not all(_is_small(value) for value in given):
         return None
-    text = orjson.dumps(given, option=orjson.OPT_SORT_KEYS)
+    try:
+        text = orjson.dumps(given, option=orjson.OPT_SORT_KEYS)
+    except TypeError:  # half a surrogate pair, or a number that JSON has no room for
+        return None
     return None if len(text) > _MOST_BYTES else keyed_hash(text)
 
 
@@ -49,13 +53,28 @@ def keyed_hash(text: bytes) -> str:
     return hmac.new(_key or b"", text, hashlib.sha256).hexdigest()[:32]
 
 
-def _is_small(value: object, depth: int = 4) -> bool:
-    """Whether a value is a text or JSON that costs little to hash; looks before it reads."""
-    if isinstance(value, str):
+_PLAIN: Final = frozenset((type(None), bool, int, float))
+
+
+def _is_small(value: Any, depth: int = 4) -> bool:
+    """Whether a value is a text or JSON that costs little to hash.
+
+    Asks for the exact type: of anything else, be it a subclass or a lazy stand-in, not
+    even the class is looked at, for that could run the host's code.
+    """
+    kind = type(value)
+    if kind is str:
         return len(value) <= _MOST_BYTES
-    if value is None or isinstance(value, (bool, int, float)):
+    if kind in _PLAIN:
         return True
-    if depth == 0 or not isinstance(value, (list, tuple, dict)) or len(value) > _MOST_ITEMS:
+    if depth == 0 or kind not in _NESTED or len(value) > _MOST_ITEMS:
         return False
-    inner = value.values() if isinstance(value, dict) else value
-    return all(_is_small(item, depth - 1) for item in inner)
+    if kind is dict:
+        return all(
+            type(key) is str and _is_small(key) and _is_small(held, depth - 1)
+            for key, held in value.items()
+        )
+    return all(_is_small(item, depth - 1) for item in value)
+
+
+_NESTED: Final = frozenset((list, tuple, dict))

@@ -248,7 +248,8 @@ def _trace_call(plan: Plan, function: Callable[..., Any], owner: object) -> Call
             close_call(call, None, error)
             raise
         detach(token)
-        if isinstance(result, CoroutineType):
+        # By type alone: asking a lazy result for its class would load it.
+        if type(result) is CoroutineType:
             return _awaited(call, result)
         if hasattr(type(result), "add_done_callback"):  # a future of asyncio or of a pool
             result.add_done_callback(functools.partial(_close_future, call))

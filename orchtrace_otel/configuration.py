@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -168,6 +169,10 @@ def shutdown() -> None:
         _followed.pop(id(now.provider), None)
         if now.is_ours:
             now.provider.shutdown()
+
+
+# A provider of the host's need not shut down at exit; what is finished is delivered all the same.
+atexit.register(shutdown)
 
 
 def losses() -> Mapping[str, int]:

@@ -110,10 +110,10 @@ class _Reader:
         self.stop = find_stop(events)
 
     def graph(self) -> Graph:
-        intervals, nested = self._intervals()
+        intervals, lasting = self._intervals()
         causes, order = self._follow_edges()
-        if nested or "tool_call" in self.types:
-            intervals = self._nest(intervals, causes)
+        if lasting or "tool_call" in self.types:
+            intervals = self._nest(intervals, causes, lasting=lasting)
         own_work, peak = self._divide(intervals)
         return Graph(
             self.begin,
@@ -212,18 +212,28 @@ class _Reader:
         return order
 
     def _nest(
-        self, intervals: Sequence[Interval], causes: Sequence[Sequence[int]]
+        self, intervals: list[Interval], causes: Sequence[Sequence[int]], *, lasting: bool
     ) -> list[Interval]:
         """The intervals, owned by the tool call or lasting event inside which they went on."""
+        types = self.types
+        candidates = [
+            (source, interval)
+            for interval in intervals
+            for source in causes[interval[3]]
+            if lasting or types[source] == "tool_call"
+        ]
+        if not candidates:
+            return intervals
         by_opening = {interval[3]: interval for interval in intervals}
         inside: dict[str, tuple[int, str]] = {}
-        for target, inner in by_opening.items():
-            for source in () if target == self.stop else causes[target]:
-                outer = by_opening.get(source)
-                if outer is not None and self._is_around(outer, inner):
-                    # The innermost is the one that began last.
-                    around, name = (outer[0], outer[2]), inner[2]
-                    inside[name] = max(inside.get(name, around), around)
+        for source, inner in candidates:
+            outer = by_opening.get(source)
+            if outer is None or inner[3] == self.stop or by_opening[inner[3]] is not inner:
+                continue
+            if self._is_around(outer, inner):
+                # The innermost is the one that began last.
+                around, name = (outer[0], outer[2]), inner[2]
+                inside[name] = max(inside.get(name, around), around)
         return [
             (*interval[:5], inside[interval[2]][1]) if interval[2] in inside else interval
             for interval in intervals

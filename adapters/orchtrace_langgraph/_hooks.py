@@ -7,11 +7,12 @@ same object, and does its work in guarded functions before or after.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final, TypeAlias, cast
+from typing import Any, Final, TypeAlias
 
 from orchtrace_langgraph import _runs, _tasks
+from orchtrace_langgraph._decisions import chose, went
 from orchtrace_langgraph._framework import find
-from orchtrace_langgraph._tasks import Decision, Entered, Task
+from orchtrace_langgraph._tasks import Entered, Task
 from orchtrace_langgraph._tools import arun_tool, run_tool
 from orchtrace_langgraph._turns import astart_model, end_model, fail_model, give_up, start_model
 from orchtrace_otel import spans
@@ -141,6 +142,7 @@ def run_task(wrapped: Wrapped, _: Any, args: Args, kwargs: Kwargs) -> Any:
     except BaseException as error:
         _leave(task, entered, error)
         raise
+    went(task, result)
     _leave(task, entered, None)
     return result
 
@@ -160,6 +162,7 @@ async def _arun_task(task: Task, wrapped: Wrapped, args: Args, kwargs: Kwargs) -
     except BaseException as error:
         _leave(task, entered, error)
         raise
+    went(task, result)
     _leave(task, entered, None)
     return result
 
@@ -174,35 +177,8 @@ def _leave(task: Task, entered: Entered | None, error: BaseException | None) -> 
 def finish_branch(wrapped: Wrapped, branch: Any, args: Args, kwargs: Kwargs) -> Any:
     """Wrap `BranchSpec._finish`: notes what a router chose."""
     result = wrapped(*args, **kwargs)
-    _chose(branch, args[2] if len(args) > 2 else kwargs["result"])  # noqa: PLR2004
+    chose(branch, args[2] if len(args) > 2 else kwargs["result"])  # noqa: PLR2004
     return result
-
-
-@guarded
-def _chose(branch: Any, result: Any) -> None:
-    task = _tasks.CURRENT.get()
-    if task is None:
-        return
-    ends = branch.ends
-    many = isinstance(result, (list, tuple))
-    packets = cast("list[Any]", result) if many else [result]
-    names: list[str] = []
-    sends: set[int] = set()
-    for packet in packets:
-        node = getattr(packet, "node", None)
-        if isinstance(node, str) and not isinstance(packet, str):
-            sends.add(id(packet))
-            names.append(node)
-        else:
-            names.append(str(ends[packet] if ends else packet))
-    if task.decisions is None:
-        task.decisions = {}
-    task.decisions[id(branch)] = Decision(
-        getattr(branch.path, "name", None),
-        tuple(dict.fromkeys(names)),
-        frozenset(sends),
-        tuple(dict.fromkeys(ends.values())) if ends else None,
-    )
 
 
 _LOOPS: Final = "langgraph.pregel._loop"

@@ -10,9 +10,10 @@ from opentelemetry import context as otel_context
 
 from orchtrace_langgraph import _graphs, _tasks
 from orchtrace_langgraph._causes import SENDS, Write, Writer, Writers, triggering
+from orchtrace_langgraph._decisions import Decision
 from orchtrace_langgraph._framework import find
 from orchtrace_langgraph._graphs import Graph
-from orchtrace_langgraph._tasks import Decision, Task
+from orchtrace_langgraph._tasks import Task
 from orchtrace_otel import attributes as a
 from orchtrace_otel import spans
 from orchtrace_otel._guard import guarded
@@ -208,7 +209,7 @@ class GraphRun:
                 self._ends += _edges(writer)
 
     def _command(self, task: Task, gone: list[Write]) -> Mark:
-        """Record where a task went by `Command(goto=...)` or by a Send it returned."""
+        """Record where a task went by a `Command` that it did not return, or by a Send."""
         chosen = tuple(dict.fromkeys(write.chosen for write in gone if write.chosen))
         return self._decide(task, Decision("goto", chosen, frozenset(), None))
 
@@ -263,7 +264,10 @@ class GraphRun:
 
     def _forget(self) -> None:
         for key in self._waiting:
-            _tasks.waiting.pop(key, None)
+            # The host's task may be gone, and its identity another's by now.
+            task = _tasks.waiting.get(key)
+            if task is not None and task.run is self:
+                del _tasks.waiting[key]
         self._waiting = []
 
 

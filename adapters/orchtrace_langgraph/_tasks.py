@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
 from contextvars import ContextVar, Token
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
 
 from opentelemetry import context as otel_context
@@ -16,17 +15,9 @@ from orchtrace_otel.flow import Edge, Mark
 from orchtrace_otel.spans import Activation
 
 if TYPE_CHECKING:
+    from orchtrace_langgraph._decisions import Decision
     from orchtrace_langgraph._runs import GraphRun
     from orchtrace_otel.decorators import Plan
-
-
-class Decision(NamedTuple):
-    """What a router chose: nodes, or packets for nodes, out of candidates."""
-
-    name: str | None
-    chosen: tuple[str, ...]
-    sends: frozenset[int]
-    candidates: tuple[str, ...] | None
 
 
 class Task:
@@ -44,7 +35,7 @@ class Task:
         activation: Its activation, once it runs.
         caller: The task that called it, in the functional API.
         author: The task inside that handed over with `Command(graph=PARENT)`.
-        decisions: What its routers chose, by router.
+        decisions: What its routers chose, by router, and where its command goes, by None.
         turns: LLM calls that are still open, by LangChain's id.
     """
 
@@ -78,7 +69,7 @@ class Task:
         self.activation: Activation | None = None
         self.caller: Task | None = None
         self.author: Task | None = None
-        self.decisions: dict[Hashable, Decision] | None = None
+        self.decisions: dict[int | None, Decision] | None = None
         self.turns: set[UUID] | None = None
 
     def marks(self) -> list[Mark]:

@@ -37,7 +37,7 @@ def build(**options):
     graph.add_node("worker", lambda state: {"log": [f"worker {state['n']}"]})
     graph.add_node("join", lambda state: Command(goto="sub", update={"log": ["join"]}))
     graph.add_node("sub", sub.compile())
-    graph.add_node("speak", lambda state: {"log": [model.invoke("hello").text]})
+    graph.add_node("speak", lambda state: {"log": [model.invoke("hello").content]})
     graph.add_edge(START, "start")
     graph.add_conditional_edges("start", lambda s: [Send("worker", {"n": n}) for n in range(3)])
     graph.add_edge("worker", "join")

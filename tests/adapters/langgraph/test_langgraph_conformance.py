@@ -83,7 +83,7 @@ class TestLangGraph(AdapterConformance):
         read, written = TOKENS
         usage = {"input_tokens": read, "output_tokens": written, "total_tokens": read + written}
         model = Model(responses=[AIMessage(CANARY, usage_metadata=usage)])
-        return chain(worker=lambda state: {"log": [model.invoke(CANARY).text]})
+        return chain(worker=lambda state: {"log": [model.invoke(CANARY).content]})
 
     def fanning_out(self):
         graph = StateGraph(State)

@@ -143,6 +143,15 @@ def test_a_command_is_a_decision_and_a_deferred_node_waits_for_all(traced, read)
     ]
 
 
+def test_a_command_that_ends_is_a_decision_to_end(traced, read):
+    """`Command(goto=END)` leaves no write behind; the stop follows from the decision."""
+    graph_of((START, "a"), nodes={"a": lambda state: Command(goto=END)}).invoke({})
+    assert read.outline(traced.trace)[3:] == [
+        "3 LangGraph#1 decide __end__ <- causal 2",
+        "4 LangGraph#1 stop information_complete <- causal 3",
+    ]
+
+
 def test_a_graph_that_is_a_node_is_that_node_and_a_named_one_an_agent_in_it(traced, read):
     """A subgraph's tasks lie in its activation, and its results come back to it."""
     nodes = {

@@ -71,7 +71,7 @@ async def adouble(x: int) -> int:
 def test_a_turn_carries_model_usage_and_reason(traced):
     """What the provider says is recorded; the turn's tokens count once."""
     model = Model(responses=[answer("hi", tokens=(7, 3))])
-    run(lambda state: {"log": [model.invoke("hello").text]})
+    run(lambda state: {"log": [model.invoke("hello").content]})
     (turn,) = traced.trace.turns
     assert (turn.agent, turn.model, turn.input_tokens, turn.output_tokens) == (
         "node",
@@ -88,7 +88,7 @@ def test_a_turn_carries_model_usage_and_reason(traced):
 def test_unknown_usage_stays_unknown(traced):
     """A model that reports no usage gives no zero, and the trace says how many did not."""
     model = Model(responses=[answer("hi")])
-    run(lambda state: {"log": [model.invoke("hello").text]})
+    run(lambda state: {"log": [model.invoke("hello").content]})
     (turn,) = traced.trace.turns
     assert (turn.input_tokens, turn.output_tokens) == (None, None)
     assert traced.trace.metrics["turns_without_usage"] == 1
@@ -114,10 +114,10 @@ def test_a_streamed_turn_has_the_usage_of_its_last_chunk(traced, costs, is_async
     model = Streaming(messages=iter([]), costs=costs)
 
     async def anode(state):
-        return {"log": [chunk.text async for chunk in model.astream("hello")]}
+        return {"log": [chunk.content async for chunk in model.astream("hello")]}
 
     run(
-        anode if is_async else lambda state: {"log": [c.text for c in model.stream("hello")]},
+        anode if is_async else lambda state: {"log": [c.content for c in model.stream("hello")]},
         is_async=is_async,
     )
     (turn,) = traced.trace.turns
@@ -127,7 +127,7 @@ def test_a_streamed_turn_has_the_usage_of_its_last_chunk(traced, costs, is_async
 def test_a_stream_that_is_left_ends_its_turn(traced):
     """A node that takes one chunk and goes leaves no turn open, and no error."""
     model = Streaming(messages=iter([]))
-    run(lambda state: {"log": [next(iter(model.stream("hello"))).text]})
+    run(lambda state: {"log": [next(iter(model.stream("hello"))).content]})
     (turn,) = traced.trace.turns
     assert turn.status == "cancelled"
 

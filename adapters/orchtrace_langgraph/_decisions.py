@@ -1,0 +1,72 @@
+"""What a task decided: the choices of its routers, and the `Command` that it returned."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, NamedTuple, cast
+
+from orchtrace_langgraph import _tasks
+from orchtrace_langgraph._tasks import Task
+from orchtrace_otel._guard import guarded
+
+_PLAIN: Final = frozenset({dict, type(None)})
+"""What nodes return most often, where there is nothing to look for."""
+
+
+class Decision(NamedTuple):
+    """What was chosen: nodes, or packets for nodes, out of candidates where these are known."""
+
+    name: str | None
+    chosen: tuple[str, ...]
+    sends: frozenset[int]
+    candidates: tuple[str, ...] | None
+
+
+@guarded
+def chose(branch: Any, result: Any) -> None:
+    """Note what a router of the task that runs here chose."""
+    task = _tasks.CURRENT.get()
+    if task is None:
+        return
+    ends = branch.ends
+    candidates = tuple(dict.fromkeys(ends.values())) if ends else None
+    name = getattr(branch.path, "name", None)
+    _note(task, id(branch), Decision(name, *_read(_each(result), ends), candidates))
+
+
+@guarded
+def went(task: Task, result: Any) -> None:
+    """Note where a task goes by the `Command` that its node returned."""
+    if type(result) in _PLAIN:
+        return
+    commands = [one for one in _each(result) if type(one).__name__ == "Command"]
+    goals = [goal for command in commands for goal in _each(command.goto)]
+    if goals and task.caller is None:
+        _note(task, None, Decision("goto", *_read(goals, None), None))
+
+
+def _each(value: Any) -> list[Any]:
+    many = isinstance(value, (list, tuple))
+    return list(cast("Iterable[Any]", value)) if many else [value]
+
+
+def _read(
+    goals: list[Any], ends: Mapping[Any, str] | None
+) -> tuple[tuple[str, ...], frozenset[int]]:
+    """Return the nodes that goals name, and the identities of those that are packets."""
+    names: dict[str, None] = {}
+    sends: set[int] = set()
+    for goal in goals:
+        node = None if isinstance(goal, str) else getattr(goal, "node", None)
+        if isinstance(node, str):
+            sends.add(id(goal))
+            names[node] = None
+        else:
+            names[str(ends[goal] if ends else goal)] = None
+    return tuple(names), frozenset(sends)
+
+
+def _note(task: Task, key: int | None, decision: Decision) -> None:
+    if task.decisions is None:
+        task.decisions = {}
+    task.decisions[key] = decision

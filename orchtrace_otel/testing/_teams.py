@@ -168,7 +168,13 @@ class AdapterTeams(Kit, ABC, kit=True):
         """Run a team without the adapter, once a class."""
         key = (type(self), scenario, way)
         if key not in self._untraced:
-            self._untraced[key] = drive(self, way, self._team(scenario, self._look_away))
+            outcome = drive(self, way, self._team(scenario, self._look_away))
+            has_failed = outcome.error is not None
+            must = f"the team {scenario!r} must run untraced by {way}()"
+            if scenario == "failing":
+                must = f"the team 'failing' must raise untraced by {way}()"
+            self.must(has_failed == (scenario == "failing"), must, repr(outcome.error))
+            self._untraced[key] = outcome
         return self._untraced[key]
 
     def _record(self, scenario: str, way: str) -> Recording:

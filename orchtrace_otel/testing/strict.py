@@ -153,7 +153,7 @@ def strict(
         ...     agent(len, name="critic")("fine")
         4
         >>> captured.started, captured.ended
-        (4, 4)
+        (3, 3)
     """
     before = dict(_guard.swallowed)
     with watch(deterministic=deterministic, settings=settings) as watched:

@@ -924,3 +924,25 @@ def test_a_team_without_the_canary_fails() -> None:
 
     with pytest.raises(ConformanceError, match="must put CANARY"):
         Silent().test_content_stays_inside()
+
+
+def test_a_team_that_does_not_run_untraced_fails() -> None:
+    """A scenario that is at fault itself is told, instead of being compared with itself."""
+
+    class Faulty(CrewConformance):
+        def invoke(self, team):
+            raise LookupError
+
+    with pytest.raises(ConformanceError, match=r"'single' must run untraced by invoke\(\)"):
+        Faulty().test_traces_are_valid()
+
+
+def test_a_team_that_was_to_fail_and_does_not_is_told() -> None:
+    """A failing team that raises nothing would prove nothing."""
+
+    class Calm(CrewConformance):
+        def failing(self, error):
+            return self.single(lambda: None)
+
+    with pytest.raises(ConformanceError, match=r"'failing' must raise untraced by invoke\(\)"):
+        Calm().test_traces_are_valid()

@@ -42,7 +42,6 @@ class _Configured:
 
     provider: TracerProvider
     pipeline: Pipeline
-    is_ours: bool
 
 
 _lock = threading.RLock()
@@ -79,6 +78,10 @@ def configure(  # noqa: PLR0913 - one keyword a part that can be replaced
         MissingDependencyError: If what an exporter needs is not installed.
     """
     settings = Settings.from_env()
+    if tracer_provider is not None:
+        _sdk(tracer_provider)
+    _check_provider("logger_provider", "get_logger", logger_provider)
+    _check_provider("meter_provider", "get_meter", meter_provider)
     opened = [
         open_exporter(one) if isinstance(one, str) else one
         for one in (settings.exporters if exporters is None else _listed("exporters", exporters))
@@ -89,7 +92,7 @@ def configure(  # noqa: PLR0913 - one keyword a part that can be replaced
     if settings.sdk_disabled:
         return
     with _lock:
-        provider, is_ours = _provider(tracer_provider, settings, meter_provider)
+        provider = _provider(tracer_provider, settings, meter_provider)
         for_traces = [one for one in opened if not isinstance(one, SpanExporter)]
         for one in for_traces:
             if not isinstance(one, TraceExporter):
@@ -105,7 +108,16 @@ def configure(  # noqa: PLR0913 - one keyword a part that can be replaced
         pipeline.replace(for_traces, functions, Evaluations(logger_provider))
         spans.use(Tracing(provider.get_tracer(a.SCOPE), pipeline))
         global _now  # noqa: PLW0603 - one configuration a process
-        _now = _Configured(provider, pipeline, is_ours)
+        before, _now = _now, _Configured(provider, pipeline)
+        if before is not None and before.pipeline is not pipeline:
+            before.pipeline.shutdown()
+            _followed.pop(id(before.provider), None)
+
+
+def _check_provider(what: str, method: str, given: object) -> None:
+    if given is not None and not callable(getattr(given, method, None)):
+        msg = f"{what} must be one of OpenTelemetry, which has {method}(), got {given!r}"
+        raise ConfigError(msg)
 
 
 def _check_content(asked: str | None, from_environment: str) -> None:
@@ -158,7 +170,11 @@ def flush(timeout_s: float = 30) -> bool:
 
 
 def shutdown() -> None:
-    """Deliver what is finished, say what was lost, and stop following runs."""
+    """Deliver what is finished, say what was lost, and stop following runs.
+
+    A provider that was made here delivers its spans now and stays the global one, for
+    the spans of others; the SDK shuts it down when the process ends.
+    """
     global _now  # noqa: PLW0603 - see configure
     with _lock:
         now, _now = _now, None
@@ -167,8 +183,9 @@ def shutdown() -> None:
         spans.use(None)
         now.pipeline.shutdown()
         _followed.pop(id(now.provider), None)
-        if now.is_ours:
-            now.provider.shutdown()
+        if isinstance(now.provider.sampler, RecordOurs):
+            spans.ignore(now.provider)
+            now.provider.force_flush()
 
 
 # A provider of the host's need not shut down at exit; what is finished is delivered all the same.
@@ -198,20 +215,20 @@ def _provider(
     given: trace.TracerProvider | None,
     settings: Settings,
     meter_provider: MeterProvider | None,
-) -> tuple[TracerProvider, bool]:
-    """Return the provider to follow, and whether it was made here."""
+) -> TracerProvider:
+    """Return the provider to follow: the given one, the global one, or one made here."""
     if given is not None:
-        return _sdk(given), False
+        return _sdk(given)
     existing = trace.get_tracer_provider()
     if not isinstance(existing, trace.ProxyTracerProvider):
-        return _sdk(existing), _now is not None and _now.provider is existing and _now.is_ours
+        return _sdk(existing)
     made = TracerProvider(meter_provider=meter_provider)
     made.sampler = RecordOurs(made.sampler)
     trace.set_tracer_provider(made)
     if settings.otlp_wanted:
         name = "otlp-grpc:" if settings.otlp_protocol == "grpc" else "otlp:"
         _add_span_exporter(made, open_exporter(name))
-    return made, True
+    return made
 
 
 def _sdk(provider: trace.TracerProvider) -> TracerProvider:
@@ -225,13 +242,19 @@ def _sdk(provider: trace.TracerProvider) -> TracerProvider:
 
 
 def _add_span_exporter(provider: TracerProvider, exporter: SpanExporter) -> None:
-    """Export a provider's spans too, unless an exporter of that kind does already."""
+    """Export a provider's spans too, unless this exporter or another one of OTLP does already."""
     for known in _span_exporters(provider):
-        # Ours of OTLP are subclasses of the official ones.
-        if isinstance(exporter, type(known)) or isinstance(known, type(exporter)):
+        if known is exporter:
+            return
+        if _is_otlp(known) and _is_otlp(exporter):
             exporter.shutdown()
             return
     provider.add_span_processor(BatchSpanProcessor(exporter))
+
+
+def _is_otlp(exporter: SpanExporter) -> bool:
+    """Whether it is an official OTLP exporter, of HTTP or gRPC, or made of one."""
+    return any(kind.__name__ == "OTLPSpanExporter" for kind in type(exporter).__mro__)
 
 
 def _span_exporters(provider: TracerProvider) -> list[SpanExporter]:

@@ -111,6 +111,12 @@ def tracing() -> Tracing | None:
     return _global[1]
 
 
+def ignore(provider: trace.TracerProvider) -> None:
+    """Begin no runs through a global provider: whoever set it for us has shut down."""
+    global _global  # noqa: PLW0603 - see tracing
+    _global = (provider, None)
+
+
 def _of_provider(provider: trace.TracerProvider) -> Tracing | None:
     if isinstance(provider, (trace.ProxyTracerProvider, trace.NoOpTracerProvider)):
         return None
@@ -260,7 +266,8 @@ class Interval:
         if run.followed is not None:
             run.followed.ended(self, end)
         elif run.is_closed and run.is_recording and run.tracing.observer is not None:
-            run.tracing.observer.lose("late_spans")
+            if "given_up" not in run.flags:  # told already
+                run.tracing.observer.lose("late_spans")
 
 
 class Scope(Interval):

@@ -1,0 +1,455 @@
+"""`configure`, `flush`, `shutdown`: what they take, refuse, and leave alone."""
+
+import importlib.util
+import os
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from opentelemetry import trace as otel_trace
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor, SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+import orchtrace_otel as orchtrace
+from orchtrace_otel import configuration, spans
+from orchtrace_otel.model import Reward, Trace
+from tests.processes import run
+
+
+class Kept:
+    """An exporter that keeps what it gets."""
+
+    def __init__(self) -> None:
+        self.traces: list[Trace] = []
+        self.rewards: list[tuple[str, Reward]] = []
+        self.shutdowns = 0
+
+    def export(self, trace: Trace) -> None:
+        self.traces.append(trace)
+
+    def amend(self, run_id: str, reward: Reward) -> None:
+        self.rewards.append((run_id, reward))
+
+    def flush(self, timeout_s: float) -> None: ...
+
+    def shutdown(self) -> None:
+        self.shutdowns += 1
+
+
+@pytest.fixture(autouse=True)
+def unconfigured(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Give each test a process that is not configured and whose environment says nothing."""
+    for name in list(os.environ):
+        if name.startswith(("OTEL_", "ORCHTRACE_")):
+            monkeypatch.delenv(name)
+    assert configuration._now is None
+    yield
+    orchtrace.shutdown()
+    assert not spans.is_configured()
+
+
+@pytest.fixture
+def provider() -> Iterator[TracerProvider]:
+    provider = TracerProvider(shutdown_on_exit=False)
+    yield provider
+    provider.shutdown()
+
+
+@orchtrace.team
+def team() -> int:
+    return 3
+
+
+def test_a_given_provider_is_used_and_no_global_one_is_set(provider: TracerProvider) -> None:
+    """Traces go to the exporters, spans through the provider."""
+    kept = Kept()
+    before = otel_trace.get_tracer_provider()
+    orchtrace.configure(tracer_provider=provider, exporters=[kept])
+    assert team() == 3
+    assert orchtrace.flush()
+    assert [trace.events[-1].verb for trace in kept.traces] == ["stop"]
+    assert otel_trace.get_tracer_provider() is before
+
+
+def test_configuring_again_is_configuring_once(provider: TracerProvider) -> None:
+    """The last call counts: one pipeline, one trace a run, and what was replaced is shut down."""
+    first, second = Kept(), Kept()
+    orchtrace.configure(tracer_provider=provider, exporters=[first])
+    orchtrace.configure(tracer_provider=provider, exporters=[first])
+    team()
+    orchtrace.configure(tracer_provider=provider, exporters=[second])
+    team()
+    orchtrace.flush()
+    assert (len(first.traces), len(second.traces)) == (1, 1)
+    assert (first.shutdowns, second.shutdowns) == (1, 0)
+
+
+def test_configuring_another_provider_lets_go_of_the_first(provider: TracerProvider) -> None:
+    """What was finished is delivered, and the first one's exporters are shut down."""
+    other = TracerProvider(shutdown_on_exit=False)
+    first, second = Kept(), Kept()
+    orchtrace.configure(tracer_provider=provider, exporters=[first])
+    team()
+    orchtrace.configure(tracer_provider=other, exporters=[second])
+    team()
+    orchtrace.flush()
+    assert (len(first.traces), first.shutdowns) == (1, 1)
+    assert (len(second.traces), second.shutdowns) == (1, 0)
+    other.shutdown()
+
+
+def test_shutdown_delivers_and_stops_following(provider: TracerProvider) -> None:
+    """Twice is once; afterwards functions are called as they are; it can be configured anew."""
+    kept = Kept()
+    orchtrace.configure(tracer_provider=provider, exporters=[kept])
+    team()
+    orchtrace.shutdown()
+    orchtrace.shutdown()
+    assert (len(kept.traces), kept.shutdowns) == (1, 1)
+    assert team() == 3
+    assert len(kept.traces) == 1
+    again = Kept()
+    orchtrace.configure(tracer_provider=provider, exporters=[again])
+    team()
+    orchtrace.flush()
+    assert (len(kept.traces), len(again.traces)) == (1, 1)
+
+
+def test_an_exporter_of_spans_is_put_under_the_provider_once(provider: TracerProvider) -> None:
+    """Configured twice, nothing is sent twice; another of its class is another destination."""
+    first, second = InMemorySpanExporter(), InMemorySpanExporter()
+    orchtrace.configure(tracer_provider=provider, exporters=[first])
+    orchtrace.configure(tracer_provider=provider, exporters=[first, second])
+    team()
+    orchtrace.flush()
+    assert [len(memory.get_finished_spans()) for memory in (first, second)] == [2, 2]
+
+
+@pytest.mark.parametrize("processor", [BatchSpanProcessor, SimpleSpanProcessor])
+@pytest.mark.skipif(
+    importlib.util.find_spec("opentelemetry.exporter.otlp.proto.http") is None,
+    reason="the official OTLP exporter is an extra",
+)
+def test_no_second_otlp_exporter_is_added(
+    processor: Callable[[Any], Any], provider: TracerProvider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A host that ships spans by OTLP already goes on as it does."""
+    from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+
+    class Quiet(OTLPSpanExporter):
+        def export(self, spans: Any) -> Any: ...
+
+    provider.add_span_processor(processor(Quiet(endpoint="http://localhost:1")))
+    before = len(configuration._span_exporters(provider))
+    orchtrace.configure(tracer_provider=provider, exporters=["otlp:http://localhost:1"])
+    assert len(configuration._span_exporters(provider)) == before == 1
+
+
+def test_reward_functions_score_each_run(provider: TracerProvider) -> None:
+    """Given as a list or as a mapping of names."""
+    kept = Kept()
+
+    def events(trace: Trace) -> dict[str, float]:
+        return {"events": float(len(trace.events))}
+
+    orchtrace.configure(tracer_provider=provider, exporters=[kept], rewards=[events])
+    team()
+    orchtrace.configure(tracer_provider=provider, exporters=[kept], rewards={"mine": events})
+    team()
+    orchtrace.flush()
+    assert [sorted((trace.metrics or {}) | trace.rewards) for trace in kept.traces]
+    assert all("events" in {**(trace.metrics or {}), **trace.rewards} for trace in kept.traces)
+
+
+def test_a_late_reward_reaches_the_exporters(provider: TracerProvider) -> None:
+    """By the run's id, after the run."""
+    kept = Kept()
+    orchtrace.configure(tracer_provider=provider, exporters=[kept])
+    team()
+    orchtrace.flush()
+    orchtrace.record_reward("correctness", 1.0, run_id=kept.traces[0].trace_id)
+    orchtrace.flush()
+    assert [(run_id, reward.value) for run_id, reward in kept.rewards] == [
+        (kept.traces[0].trace_id, 1.0)
+    ]
+
+
+class Halfway:
+    """An exporter that lacks a method."""
+
+    def export(self, trace: Trace) -> None: ...
+
+
+WRONG: dict[str, tuple[dict[str, Any], str]] = {
+    "exporters is a text": ({"exporters": "jsonl:x"}, r"exporters must be a list, got 'jsonl:x'"),
+    "exporters is no list": ({"exporters": 3}, "exporters must be a list, got 3"),
+    "an unknown exporter": (
+        {"exporters": ["nope:x"]},
+        r"'name:target' with one of the names.*'nope:x'",
+    ),
+    "an exporter without a name": ({"exporters": [""]}, "'name:target' with one of the names.*''"),
+    "a number as an exporter": ({"exporters": [3]}, r"an exporter must be 'name:target'.*got 3"),
+    "an exporter without methods": (
+        {"exporters": [Halfway()]},
+        "export, amend, flush and shutdown",
+    ),
+    "rewards is a function": (
+        {"rewards": len},
+        "rewards must be a list, got <built-in function len>",
+    ),
+    "a reward that cannot be called": ({"rewards": [3]}, "must be callable with a trace, got 3"),
+    "a named reward that cannot": ({"rewards": {"x": 3}}, "reward 'x' must be callable"),
+    "a reward nobody knows": (
+        {"rewards": ["nope"]},
+        r"names of installed reward functions.*'nope'",
+    ),
+    "no content mode": ({"content": "ALL"}, r"content must be .*got 'ALL'"),
+    "a provider of another make": (
+        {"tracer_provider": otel_trace.NoOpTracerProvider()},
+        "NoOpTracer",
+    ),
+    "no provider at all": (
+        {"tracer_provider": 3},
+        "TracerProvider of opentelemetry-sdk.*builtins.int",
+    ),
+    "no logger provider": ({"logger_provider": 3}, "logger_provider must be one of Open.*got 3"),
+    "no meter provider": ({"meter_provider": 3}, "meter_provider must be one of Open.*got 3"),
+}
+
+
+@pytest.mark.parametrize(("arguments", "says"), WRONG.values(), ids=WRONG)
+def test_a_wrong_argument_is_refused_and_changes_nothing(
+    arguments: dict[str, Any], says: str, provider: TracerProvider
+) -> None:
+    """A ConfigError that says what must hold and what came; what was configured still holds."""
+    kept = Kept()
+    orchtrace.configure(tracer_provider=provider, exporters=[kept])
+    with pytest.raises(orchtrace.ConfigError, match=says):
+        orchtrace.configure(**{"tracer_provider": provider, **arguments})
+    team()
+    orchtrace.flush()
+    assert (len(kept.traces), kept.shutdowns) == (1, 0)
+
+
+def test_a_wrong_variable_is_refused(
+    monkeypatch: pytest.MonkeyPatch, provider: TracerProvider
+) -> None:
+    """The error names it."""
+    monkeypatch.setenv("ORCHTRACE_MAX_OPEN_RUNS", "many")
+    with pytest.raises(orchtrace.ConfigError, match=r"ORCHTRACE_MAX_OPEN_RUNS .* got 'many'"):
+        orchtrace.configure(tracer_provider=provider)
+
+
+def test_an_adapter_that_nobody_has_is_refused() -> None:
+    """By its name, with the names there are."""
+    with pytest.raises(orchtrace.ConfigError, match=r"needs names of adapters.*got 'nope'"):
+        orchtrace.instrument("nope")
+    with pytest.raises(orchtrace.ConfigError, match="such as 'langgraph', got 3"):
+        orchtrace.instrument(3)  # type: ignore[arg-type]
+
+
+def test_an_exporter_that_fails_is_counted_and_costs_nothing_else(
+    provider: TracerProvider, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The other exporter gets the trace, and nobody is raised at."""
+
+    class Broken(Kept):
+        def export(self, trace: Trace) -> None:
+            raise OSError("the canary")
+
+    kept = Kept()
+    orchtrace.configure(tracer_provider=provider, exporters=[Broken(), kept])
+    team()
+    orchtrace.flush()
+    assert len(kept.traces) == 1
+    assert orchtrace.losses() == {"export_failed:Broken": 1}
+    assert "canary" not in caplog.text
+
+
+# -- in a process of its own ---------------------------------------------------------------
+
+TEAM = """
+import orchtrace_otel as orchtrace
+from opentelemetry import trace
+
+@orchtrace.team
+def team():
+    run = orchtrace.current_run()
+    return None if run is None else run.id
+"""
+
+
+def test_bare_decorators_set_no_provider_and_record_nothing() -> None:
+    """They are called as they are, and a host may still set its own provider."""
+    assert (
+        run(
+            TEAM
+            + """
+print(team(), type(trace.get_tracer_provider()).__name__)
+"""
+        )
+        == "None ProxyTracerProvider\n"
+    )
+
+
+def test_a_provider_that_the_host_sets_later_is_honoured() -> None:
+    """Spans go through it from then on, with no call of ours."""
+    assert (
+        run(
+            TEAM
+            + """
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+print(team())
+memory = InMemorySpanExporter()
+provider = TracerProvider()
+provider.add_span_processor(SimpleSpanProcessor(memory))
+trace.set_tracer_provider(provider)
+print(team() is not None, [span.name for span in memory.get_finished_spans()])
+"""
+        )
+        == "None\nTrue ['stop', 'invoke_workflow team']\n"
+    )
+
+
+def test_configure_makes_and_sets_a_provider_where_there_is_none() -> None:
+    """And shuts it down again; without an OTEL variable no exporter of spans is added."""
+    assert (
+        run(
+            TEAM
+            + """
+orchtrace.configure(exporters=[])
+from orchtrace_otel import configuration
+provider = trace.get_tracer_provider()
+print(type(provider).__module__, configuration._span_exporters(provider))
+print(team() is not None)
+orchtrace.configure(exporters=[])
+print(trace.get_tracer_provider() is provider)
+orchtrace.shutdown()
+print(team())
+orchtrace.configure(exporters=[])
+print(trace.get_tracer_provider() is provider, team() is not None)
+"""
+        )
+        == "opentelemetry.sdk.trace []\nTrue\nTrue\nNone\nTrue True\n"
+    )
+
+
+def test_the_disabled_sdk_is_honoured() -> None:
+    """No span, no provider, no exporter, whatever is configured; arguments are still checked."""
+    assert (
+        run(
+            TEAM
+            + """
+orchtrace.configure(exporters=[])
+print(team(), type(trace.get_tracer_provider()).__name__)
+from opentelemetry.sdk.trace import TracerProvider
+trace.set_tracer_provider(TracerProvider())
+print(team())
+try:
+    orchtrace.configure(exporters="x")
+except orchtrace.ConfigError as error:
+    print(error)
+orchtrace.flush(), orchtrace.shutdown()
+""",
+            OTEL_SDK_DISABLED="true",
+        )
+        == "None ProxyTracerProvider\nNone\n"
+        "exporters must be a list, got 'x'; write exporters=[...]\n"
+    )
+
+
+def test_a_host_may_set_its_provider_after_configure_was_given_one() -> None:
+    """What was configured counts, and the host's own provider is untouched."""
+    assert (
+        run(
+            TEAM
+            + """
+from opentelemetry.sdk.trace import TracerProvider
+mine, theirs = TracerProvider(), TracerProvider()
+orchtrace.configure(tracer_provider=mine, exporters=[])
+trace.set_tracer_provider(theirs)
+print(team() is not None, trace.get_tracer_provider() is theirs)
+print(theirs._active_span_processor._span_processors)
+"""
+        )
+        == "True True\n()\n"
+    )
+
+
+FORK = (
+    TEAM
+    + """
+import os, sys, time
+class Kept:
+    traces = []
+    def export(self, trace): self.traces.append(trace.trace_id)
+    def amend(self, run_id, reward): pass
+    def flush(self, timeout_s): pass
+    def shutdown(self): pass
+kept = Kept()
+orchtrace.configure(exporters=[kept])
+def child(work):
+    sys.stdout.flush()
+    pid = os.fork()
+    if pid == 0:
+        work()
+        sys.stdout.flush()
+        os._exit(0)
+    assert os.waitpid(pid, 0)[1] == 0
+"""
+)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_a_forked_child_delivers_its_own_runs_and_none_of_the_parents() -> None:
+    """What the parent had queued is the parent's to deliver."""
+    assert (
+        run(
+            FORK
+            + """
+team()
+def work():
+    kept.traces.clear()
+    own = team()
+    print("child", orchtrace.flush(5), kept.traces == [own])
+child(work)
+print("parent", orchtrace.flush(5), len(kept.traces))
+"""
+        )
+        == "child True True\nparent True 1\n"
+    )
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_a_run_that_is_open_at_a_fork_is_finished_by_the_parent_alone() -> None:
+    """A child in the middle of the run hangs nowhere and duplicates nothing."""
+    assert (
+        run(
+            FORK
+            + """
+@orchtrace.agent
+def inner(): return 1
+
+@orchtrace.team
+def outer():
+    pid = os.fork()
+    inner()
+    return pid
+
+sys.stdout.flush()
+pid = outer()
+if pid == 0:
+    done = orchtrace.flush(5)
+    orchtrace.shutdown()
+    print("child", done, len(kept.traces))
+    sys.stdout.flush()
+    os._exit(0)
+os.waitpid(pid, 0)
+print("parent", orchtrace.flush(5), len(kept.traces))
+"""
+        )
+        == "child True 0\nparent True 1\n"
+    )

@@ -1,0 +1,90 @@
+"""The guard: what it swallows, what it lets pass, and what it tells."""
+
+import asyncio
+import inspect
+import logging
+from collections import Counter
+
+import pytest
+
+from orchtrace_otel import _guard
+from orchtrace_otel._guard import guarded, warn_once
+
+
+@pytest.fixture(autouse=True)
+def a_fresh_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Count from zero, and say again what a process says once."""
+    monkeypatch.setattr(_guard, "swallowed", Counter())
+    monkeypatch.setattr(_guard, "_told", set())
+
+
+def fails(text: str) -> str:
+    """Fail, with a text that may be content."""
+    raise ValueError(text)
+
+
+SITE = f"{__name__}.fails"
+
+
+@pytest.mark.swallows_errors
+def test_an_error_of_ours_is_swallowed_and_counted() -> None:
+    """The host gets None, as often as it happens."""
+    function = guarded(fails)
+    assert [function("the canary"), function("the canary")] == [None, None]
+    assert _guard.swallowed == {SITE: 2}
+
+
+@pytest.mark.swallows_errors
+def test_a_site_is_logged_once_by_class_never_by_text(caplog: pytest.LogCaptureFixture) -> None:
+    """The warning names where and what kind; the traceback is for DEBUG alone."""
+    caplog.set_level(logging.INFO, logger="orchtrace_otel")
+    function = guarded(fails)
+    function("the canary")
+    function("the canary")
+    assert [record.getMessage() for record in caplog.records] == [
+        f"orchtrace failed in {SITE} with ValueError and left the application alone; "
+        "further failures there are only counted; the traceback is logged at DEBUG"
+    ]
+    assert "canary" not in caplog.text
+
+
+@pytest.mark.swallows_errors
+def test_the_traceback_is_there_for_who_asks(caplog: pytest.LogCaptureFixture) -> None:
+    """At DEBUG, which is off by default."""
+    caplog.set_level(logging.DEBUG, logger="orchtrace_otel")
+    guarded(fails)("why it failed")
+    assert "Traceback" in caplog.text
+
+
+@pytest.mark.parametrize(
+    "kind", [KeyboardInterrupt, SystemExit, GeneratorExit, asyncio.CancelledError]
+)
+def test_what_is_no_error_passes(kind: type[BaseException]) -> None:
+    """A cancellation or an interrupt is the host's, wherever it comes."""
+    raised = kind()
+
+    @guarded
+    def interrupted() -> None:
+        raise raised
+
+    with pytest.raises(kind) as caught:
+        interrupted()
+    assert caught.value is raised
+    assert _guard.swallowed == {}
+
+
+def test_a_guarded_function_looks_and_answers_as_it_did() -> None:
+    """Name, docs, signature and result."""
+    function = guarded(fails)
+    assert (function.__name__, function.__doc__) == (fails.__name__, fails.__doc__)
+    assert inspect.signature(function) == inspect.signature(fails)
+    thing = object()
+    assert guarded(lambda: thing)() is thing
+
+
+def test_a_warning_comes_once_a_key(caplog: pytest.LogCaptureFixture) -> None:
+    """Others still come."""
+    for _ in range(3):
+        warn_once("a", "first %s", "x")
+    warn_once("b", "second")
+    assert [record.getMessage() for record in caplog.records] == ["first x", "second"]

@@ -66,9 +66,9 @@ def _mark_stop(trace: Trace, rewards: Sequence[Reward], flags: Iterable[str]) ->
     if stop is None:
         return trace.events
     added: dict[str, Any] = {}
-    all_flags = sorted({*stop.keys.get("flags", ()), *flags})
+    all_flags = {*stop.keys.get("flags", ()), *flags}
     if all_flags:
-        added["flags"] = all_flags
+        added["flags"] = sorted(all_flags)
     if rewards:
         given = {record["id"]: record for record in stop.keys.get("reward_records", ())}
         given |= {reward.id: reward.to_dict() for reward in rewards}

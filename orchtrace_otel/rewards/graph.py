@@ -106,7 +106,7 @@ class _Reader:
             self.flags.add("duplicate_ids")
         self.begin = self._begin()
         self.ordered = sorted(self.begin)
-        self.finish = self.begin.copy()
+        self.finish = self.begin  # until something lasts
         self.stop = find_stop(events)
 
     def graph(self) -> Graph:
@@ -115,11 +115,12 @@ class _Reader:
         if lasting or "tool_call" in self.types:
             intervals = self._nest(intervals, causes, lasting=lasting)
         own_work, peak = self._divide(intervals)
+        ordered = self.ordered if self.finish is self.begin else sorted(self.finish)
         return Graph(
             self.begin,
             self.finish,
-            self.ordered[0] if self.ordered else 0,
-            max(self.finish, default=0),
+            self.ordered[0] if ordered else 0,
+            ordered[-1] if ordered else 0,
             own_work,
             causes,
             order,
@@ -168,6 +169,8 @@ class _Reader:
         if duration is None:
             self.flags.add("skewed")
             return False
+        if self.finish is self.begin:
+            self.finish = self.begin.copy()
         self.finish[place] += duration
         return True
 

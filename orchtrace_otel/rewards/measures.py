@@ -88,7 +88,7 @@ def parallelism(run: Run) -> float | None:
         >>> parallelism(Run(work_ns=10_000_000_000, span_ns=6_000_000_000))
         1.6666666666666667
     """
-    return _ratio(run.work_ns, run.span_ns, otherwise=1.0)
+    return _ratio(run.work_ns, run.span_ns, 1.0)
 
 
 def speed_up(run: Run) -> float | None:
@@ -100,7 +100,7 @@ def speed_up(run: Run) -> float | None:
         >>> speed_up(Run(work_ns=10_000_000_000, makespan_ns=8_000_000_000))
         1.25
     """
-    return _ratio(run.work_ns, run.makespan_ns, otherwise=1.0)
+    return _ratio(run.work_ns, run.makespan_ns, 1.0)
 
 
 def peak_concurrency(run: Run) -> float | None:
@@ -126,7 +126,7 @@ def parallelism_efficiency(run: Run) -> float | None:
     """
     if run.peak is None or run.makespan_ns is None:
         return None
-    return _ratio(run.work_ns, max(run.peak, 1) * run.makespan_ns, otherwise=1.0)
+    return _ratio(run.work_ns, max(run.peak, 1) * run.makespan_ns, 1.0)
 
 
 def protocol_overhead(run: Run) -> float | None:
@@ -138,7 +138,7 @@ def protocol_overhead(run: Run) -> float | None:
         >>> protocol_overhead(Run(tokens=1500, protocol_tokens=300))
         0.2
     """
-    return _ratio(run.protocol_tokens, run.tokens, otherwise=0.0)
+    return _ratio(run.protocol_tokens, run.tokens, 0.0)
 
 
 def waste(run: Run) -> float | None:
@@ -152,7 +152,7 @@ def waste(run: Run) -> float | None:
         return None
     if not run.answered:
         return 1.0
-    return _ratio(run.tokens - run.useful_tokens, run.tokens, otherwise=0.0)
+    return _ratio(run.tokens - run.useful_tokens, run.tokens, 0.0)
 
 
 _UNTIMED: Final = ("skewed", "duplicate_ids")
@@ -259,7 +259,7 @@ def _seconds(nanoseconds: int | None) -> float | None:
     return None if nanoseconds is None else nanoseconds / NANOSECONDS
 
 
-def _ratio(part: int | None, whole: int | None, *, otherwise: float) -> float | None:
+def _ratio(part: int | None, whole: int | None, otherwise: float) -> float | None:
     if part is None or whole is None:
         return None
     return part / whole if whole else otherwise

@@ -268,21 +268,23 @@ class _Building:
         tool = _text(found, a.TOOL_NAME)
         keys: Json = {"verb": "tool_call", "tool": tool}
         self._place(record, keys)
+        result = {**keys, "verb": "tool_result"}
         keys["status"] = "ok"
-        self._copy(found, keys, _OPENING_KEYS)
+        says_more = not _TOOL_MORE.isdisjoint(found)
+        if says_more:
+            self._copy(found, keys, _OPENING_KEYS)
         opened, closed = span_id + ".open", span_id + ".close"
         self._add(record.start, _OPENING, opened, "tool_call", agent, keys)
         self._incoming(opened, found, a.EDGES)
         self._claim(opened, found)
-        result: Json = {
-            "verb": "tool_result",
-            "tool": tool,
-            **{key: keys[key] for key in ("activation", "instance", "tool_call_id") if key in keys},
-            "status": _status(record),
-        }
-        self._copy(found, result, _TOOL_CLOSING_KEYS)
+        if "tool_call_id" in keys:
+            result["tool_call_id"] = keys["tool_call_id"]
+        result["status"] = _status(record)
+        if says_more:
+            self._copy(found, result, _TOOL_CLOSING_KEYS)
         self._add(self._end(record), _CLOSING, closed, "tool_result", agent, result)
-        self._incoming(closed, found, a.EDGES_CLOSE)
+        if a.EDGES_CLOSE in found:
+            self._incoming(closed, found, a.EDGES_CLOSE)
         self.edges.append(Edge(opened, closed, "causal"))
 
     def _take_point(self, record: SpanRecord) -> None:
@@ -611,7 +613,8 @@ _OPENING_KEYS: Final[Mapping[str, _Key]] = {
     a.RUN_LINKS: ("links", (list, tuple)),
 }
 _MORE: Final = frozenset({*_OPENING_KEYS, *_CLOSING_KEYS})
-"""What activations mostly do not say; to look for it once saves two searches."""
+_TOOL_MORE: Final = frozenset({*_OPENING_KEYS, *_TOOL_CLOSING_KEYS})
+"""What activations and tools mostly do not say; to look for it once saves two searches."""
 
 _POINT_KEYS: Final[Mapping[str, _Key]] = {
     **_OPENING_KEYS,

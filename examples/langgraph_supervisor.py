@@ -63,7 +63,7 @@ def worker(errand: Errand) -> Survey:
     """Ask the model, and the tool that it asks for."""
     answer = asks_for_depth(errand["lake"]).invoke(f"How deep is Lake {errand['lake']}?")
     found = depth.invoke(answer.tool_calls[0])
-    return {"findings": [f"Lake {errand['lake']}: {found.text}"]}
+    return {"findings": [f"Lake {errand['lake']}: {found.content}"]}
 
 
 def merge(state: Survey) -> Survey:

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import wrapt
 
+# wrapt's proxies are generic for type checkers alone until wrapt 2.
+if TYPE_CHECKING:
+    _ObjectProxy = wrapt.ObjectProxy[Any]
+else:
+    _ObjectProxy = wrapt.ObjectProxy
 
-class TracedObject(wrapt.ObjectProxy[Any]):
+
+class TracedObject(_ObjectProxy):
     """Stands for an object; everything but its entry methods is the object's own.
 
     Args:

@@ -57,11 +57,12 @@ def note(site: str, error: Exception) -> None:
     _logger.debug("traceback of the failure in %s", site, exc_info=error)
 
 
+_MOST_TOLD = 1_000
 _told: set[str] = set()
 
 
 def warn_once(key: str, message: str, *args: object) -> None:
-    """Log a warning the first time that `key` comes."""
-    if key not in _told:
+    """Log a warning the first time that `key` comes; keys that never end are not remembered."""
+    if key not in _told and len(_told) < _MOST_TOLD:
         _told.add(key)
         _logger.warning(message, *args)

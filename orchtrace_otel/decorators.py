@@ -246,6 +246,7 @@ def _trace_call(plan: Plan, function: Callable[..., Any], owner: object) -> Call
         except BaseException as error:
             detach(token)
             close_call(call, None, error)
+            del call, token  # the error holds this frame for as long as the host keeps it
             raise
         detach(token)
         # By type alone: asking a lazy result for its class would load it.
@@ -311,6 +312,7 @@ def _trace_coroutine(plan: Plan, function: Callable[..., Any], owner: object) ->
         except BaseException as error:
             detach(token)
             close_call(call, None, error)
+            del call, token  # the error holds this frame for as long as the host keeps it
             raise
         detach(token)
         close_call(call, result)
@@ -338,6 +340,7 @@ def _trace_generator(plan: Plan, function: Callable[..., Any], owner: object) ->
             except BaseException as error:
                 detach(token)
                 close_call(call, None, error)
+                del step  # what was thrown in holds this frame: a cycle, for the collector
                 raise
             detach(token)
             try:
@@ -352,10 +355,13 @@ def _trace_generator(plan: Plan, function: Callable[..., Any], owner: object) ->
 
 def _throw(inner: Generator[Any, Any, Any], thrown: BaseException) -> Any:
     """Throw into a generator; a close that it accepts ends it, as the interpreter has it."""
-    if isinstance(thrown, GeneratorExit):
-        inner.close()
-        raise thrown
-    return inner.throw(thrown)
+    try:
+        if isinstance(thrown, GeneratorExit):
+            inner.close()
+            raise thrown
+        return inner.throw(thrown)
+    finally:
+        del thrown  # it holds this frame
 
 
 def _trace_async_generator(
@@ -375,6 +381,7 @@ def _trace_async_generator(
                 return
             except BaseException as error:
                 _leave(call, token, error)
+                del step  # see _trace_generator
                 raise
             if token is not None:
                 detach(token)
@@ -396,10 +403,13 @@ def _leave(call: Call | None, token: Any, error: BaseException | None) -> None:
 
 async def _athrow(inner: AsyncGenerator[Any, Any], thrown: BaseException) -> Any:
     """Throw into an async generator; a close that it accepts ends it."""
-    if isinstance(thrown, GeneratorExit):
-        await inner.aclose()
-        raise thrown
-    return await inner.athrow(thrown)
+    try:
+        if isinstance(thrown, GeneratorExit):
+            await inner.aclose()
+            raise thrown
+        return await inner.athrow(thrown)
+    finally:
+        del thrown  # it holds this frame
 
 
 SELF: Final = object()

@@ -165,11 +165,13 @@ class Pipeline(SpanProcessor):
             overdue.append(oldest)
         return overdue
 
+    @guarded
     def _give_up(self, old: _Open) -> None:
         """Export what there is of a run that is closed by a limit, not by its stop."""
         self.lose("runs_given_up")
         self._let_go(old)
         old.run.flag("given_up")
+        _write_facts(old.run)
         root = _record_of_root(old.run, time.time_ns())
         trace = self._finish(old.run, [*old.records, root] if root else old.records)
         if trace is None:
@@ -182,14 +184,12 @@ class Pipeline(SpanProcessor):
         with self._lock:
             opened = self._runs.pop(run.id, None)
         if opened is None:
+            _write_facts(run)  # given up here; a collector may still build it
             return {}
         self._let_go(opened)
         if run.open_spans > 1:  # the root is the one
             run.flag("open_spans")
-        if run.rewards:
-            run.root.set({a.REWARD_RECORDS: _dumped(run.rewards)})
-        if run.flags:
-            run.root.set({a.FLAGS: sorted(run.flags)})
+        _write_facts(run)
         root = _record_of_root(run, end)
         if root is None:
             return {}
@@ -250,6 +250,9 @@ class Pipeline(SpanProcessor):
         activation = spans.of(context)
         opened = None if activation is None else activation.run.followed
         if isinstance(opened, _Open):
+            if opened.waiting >= self._settings.max_spans:
+                opened.over += 1
+                return
             opened.waiting += 1
             self._owners[span.context.span_id] = opened
 
@@ -323,6 +326,14 @@ def _record_of_root(run: Run, end: int) -> SpanRecord | None:
     return (
         _record(span, end, dict(span.attributes or {})) if isinstance(span, ReadableSpan) else None
     )
+
+
+def _write_facts(run: Run) -> None:
+    """Put on a root what the builder needs and only this process knows."""
+    if run.rewards:
+        run.root.set({a.REWARD_RECORDS: _dumped(run.rewards)})
+    if run.flags:
+        run.root.set({a.FLAGS: sorted(run.flags)})
 
 
 def _has_room(span: Any, results: Attributes) -> bool:

@@ -265,9 +265,10 @@ class Interval:
         run.open_spans -= 1
         if run.followed is not None:
             run.followed.ended(self, end)
-        elif run.is_closed and run.is_recording and run.tracing.observer is not None:
-            if "given_up" not in run.flags:  # told already
-                run.tracing.observer.lose("late_spans")
+        elif run.is_closed and run.is_recording and "given_up" not in run.flags:
+            observer = run.tracing.observer
+            if observer is not None:
+                observer.lose("late_spans")
 
 
 class Scope(Interval):

@@ -6,6 +6,7 @@ import atexit
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from inspect import signature
 from typing import Any, Final, TypeAlias
 
 from opentelemetry import trace
@@ -64,7 +65,7 @@ def configure(  # noqa: PLR0913 - one keyword a part that can be replaced
     Args:
         tracer_provider: An SDK provider whose spans are followed.
         logger_provider: Where rewards go as log events.
-        meter_provider: For the SDK's own metrics, where the provider is made here.
+        meter_provider: For the SDK's own metrics, where it has any and the provider is made here.
         exporters: Of finished traces or of spans: objects, or `"name:target"` such
             as `jsonl:traces/`; `ORCHTRACE_EXPORTERS` unless given.
         rewards: Further reward functions of a finished trace: callables, names of
@@ -222,13 +223,20 @@ def _provider(
     existing = trace.get_tracer_provider()
     if not isinstance(existing, trace.ProxyTracerProvider):
         return _sdk(existing)
-    made = TracerProvider(meter_provider=meter_provider)
+    made = _made(meter_provider)
     made.sampler = RecordOurs(made.sampler)
     trace.set_tracer_provider(made)
     if settings.otlp_wanted:
         name = "otlp-grpc:" if settings.otlp_protocol == "grpc" else "otlp:"
         _add_span_exporter(made, open_exporter(name))
     return made
+
+
+def _made(meter_provider: MeterProvider | None) -> TracerProvider:
+    # Releases of the SDK that keep no metrics of their own take no such argument.
+    keeps_metrics = "meter_provider" in signature(TracerProvider).parameters
+    options: dict[str, Any] = {"meter_provider": meter_provider} if keeps_metrics else {}
+    return TracerProvider(**options)
 
 
 def _sdk(provider: trace.TracerProvider) -> TracerProvider:

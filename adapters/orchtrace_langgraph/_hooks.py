@@ -220,11 +220,14 @@ _OUTCOMES: Final = {
 def install(patches: Patches) -> None:
     """Put every wrapper in; one that finds nothing to wrap is left out, with one warning."""
     errors = find("langgraph.errors")
+    _runs.GraphRun.is_exact = True
     spans.outcomes.update({getattr(errors, name): end for name, end in _OUTCOMES.items()})
     for owner, name, wrapper, may_lack in HOOKS:
         try:
             patches.wrap(find(owner), name, wrapper)
         except (ImportError, AttributeError):
+            if wrapper is after_tick:
+                _runs.GraphRun.is_exact = False
             if not may_lack:
                 warn_once(
                     f"{owner}.{name}",

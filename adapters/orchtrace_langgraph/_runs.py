@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from opentelemetry import context as otel_context
 
@@ -40,7 +40,11 @@ class GraphRun:
             the node which the graph is.
         context: OTel context of what the orchestrator calls, made once for all tasks.
         tasks: The tasks of the step, by LangGraph's id.
+        is_exact: Whether this version of LangGraph tells who wrote what. Where it does
+            not, a task is taken to follow from all tasks of the step before.
     """
+
+    is_exact: ClassVar[bool] = True
 
     __slots__ = (
         "_ends",
@@ -85,6 +89,7 @@ class GraphRun:
         writers = self._writers
         if writers is None:
             writers = self._writers = Writers(self._gathering(loop))
+        before = [task for task in self.tasks.values() if task.caller is None]
         self.tasks = {}
         self._ends = None
         self._forget()
@@ -92,7 +97,10 @@ class GraphRun:
             task = self._add(loop, host)
             if task.is_hidden:
                 continue
-            found = writers.of(host, loop)
+            if self.is_exact:
+                found = writers.of(host, loop)
+            else:
+                found = [Writer(task, None) for task in before]
             is_send = host.path[0] != "__pregel_pull"
             task.edges = self._opening(found, is_send=is_send)
             if is_send:

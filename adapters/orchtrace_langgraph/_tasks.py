@@ -9,6 +9,7 @@ from uuid import UUID
 from opentelemetry import context as otel_context
 from opentelemetry.context import Context
 
+from orchtrace_otel import attributes as a
 from orchtrace_otel import spans
 from orchtrace_otel._guard import guarded
 from orchtrace_otel.flow import Edge, Mark
@@ -83,6 +84,8 @@ class Task:
 
 Entered = tuple[Token["Task | None"], Token[Context]]
 
+_INFERRED: Final = {a.CAUSALITY: "inferred"}
+
 CURRENT: Final[ContextVar[Task | None]] = ContextVar("orchtrace_langgraph_task", default=None)
 """The task whose code runs here."""
 
@@ -110,6 +113,7 @@ def enter(task: Task) -> Entered:
         instance=task.instance,
         role=None if plan is None else plan.role,
         edges=task.edges,
+        attributes=None if task.run.is_exact else _INFERRED,
         context=task.run.context if caller is None else None,
     )
     # The decorated function that the node runs finds itself named here and opens nothing.

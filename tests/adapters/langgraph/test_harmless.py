@@ -237,21 +237,25 @@ def test_a_graph_compiled_before_instrumenting_is_traced(referee):
     assert len(captured.traces) == 1
 
 
-@pytest.mark.swallows_errors
-def test_a_missing_hook_is_one_warning_and_no_exception(monkeypatch, caplog):
-    """Where a version lacks a function of the loop, the host still runs and is told once."""
-    from langgraph.pregel._loop import PregelLoop
-
+def test_a_missing_hook_is_one_warning_and_causes_are_inferred(monkeypatch, caplog, read):
+    """Where a version does not tell who wrote what, the trace says that causes are inferred."""
+    from orchtrace_langgraph import _hooks
     from orchtrace_otel import _guard
 
     monkeypatch.setattr(_guard, "_told", set())
-    with monkeypatch.context() as patch, capture():
-        original = PregelLoop.after_tick
-        patch.delattr(PregelLoop, "after_tick")
-        with orchtrace.instrument("langgraph"):
-            pass
-        patch.setattr(PregelLoop, "after_tick", original, raising=False)
-    assert [r.levelname for r in caplog.records if "after_tick" in r.getMessage()] == ["WARNING"]
+    hooks = [
+        (owner, "gone" if name == "after_tick" else name, wrapper, may_lack)
+        for owner, name, wrapper, may_lack in _hooks.HOOKS
+    ]
+    monkeypatch.setattr(_hooks, "HOOKS", hooks)
+    for _ in range(2):
+        with capture() as captured, orchtrace.instrument("langgraph"):
+            build().invoke({})
+    told = [record for record in caplog.records if "gone" in record.getMessage()]
+    assert [record.levelname for record in told] == ["WARNING"]
+    assert read.triggers(captured.trace)["join#1"] == [{"worker#1", "worker#2", "worker#3"}]
+    openings = [e for e in captured.trace.events if e.verb == "spawn"]
+    assert {e.get("causality") for e in openings} == {"inferred"}
 
 
 def test_nothing_is_kept_once_runs_have_ended(traced):

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from inspect import signature
+from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 from opentelemetry import trace
@@ -29,6 +30,7 @@ from orchtrace_otel.rewards import RewardFunction, RewardResult
 from orchtrace_otel.sampling import RecordOurs
 from orchtrace_otel.settings import CAPTURE_VARIABLE, NO_CONTENT, Settings
 from orchtrace_otel.spans import Tracing
+from orchtrace_otel.store import key_of
 
 Exporter: TypeAlias = str | TraceExporter | SpanExporter
 RewardCallable: TypeAlias = Callable[[Trace], RewardResult | None]
@@ -89,7 +91,7 @@ def configure(  # noqa: PLR0913 - one keyword a part that can be replaced
     ]
     functions = _rewards(rewards)
     _check_content(content, settings.capture)
-    gate.use_key(settings.key)
+    gate.use_key(settings.key or _key_of(settings.store))
     if settings.sdk_disabled:
         return
     with _lock:
@@ -108,7 +110,7 @@ def configure(  # noqa: PLR0913 - one keyword a part that can be replaced
         pipeline = _follow(provider, settings)
         pipeline.replace(for_traces, functions, Evaluations(logger_provider))
         spans.use(Tracing(provider.get_tracer(a.SCOPE), pipeline))
-        global _now  # noqa: PLW0603 - one configuration a process
+        global _now
         before, _now = _now, _Configured(provider, pipeline)
         if before is not None and before.pipeline is not pipeline:
             before.pipeline.shutdown()
@@ -119,6 +121,13 @@ def _check_provider(what: str, method: str, given: object) -> None:
     if given is not None and not callable(getattr(given, method, None)):
         msg = f"{what} must be one of OpenTelemetry, which has {method}(), got {given!r}"
         raise ConfigError(msg)
+
+
+def _key_of(store: str | None) -> str | None:
+    """Return the key that is kept in a local store; a store elsewhere holds none yet."""
+    if store is None or "://" in store:
+        return None
+    return key_of(Path(store).expanduser())
 
 
 def _check_content(asked: str | None, from_environment: str) -> None:
@@ -176,7 +185,7 @@ def shutdown() -> None:
     A provider that was made here delivers its spans now and stays the global one, for
     the spans of others; the SDK shuts it down when the process ends.
     """
-    global _now  # noqa: PLW0603 - see configure
+    global _now
     with _lock:
         now, _now = _now, None
         if now is None:

@@ -35,7 +35,7 @@ def task_id(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str | None:
     """
     if _key is None:
         return None
-    given = [*args, *(kwargs[name] for name in sorted(kwargs))]
+    given = [*args, dict(kwargs)] if kwargs else [*args]
     if not given or not all(_is_small(value) for value in given):
         return None
     try:

@@ -404,7 +404,10 @@ class Activation(Scope):
         """Remember that a spawn or a delegation was recorded ahead of a call of `agent`."""
         if self.announced is None:
             self.announced = {}
-        self.announced.setdefault(agent, deque(maxlen=_MOST_WAITING)).append(edge)
+        announced = self.announced.setdefault(agent, deque(maxlen=_MOST_WAITING))
+        if len(announced) == _MOST_WAITING:
+            self.run.flag("announcements_forgotten")
+        announced.append(edge)
 
     def expected(self, agent: str) -> Edge | None:
         """Return what announced the call of `agent` that begins now, the oldest one first."""

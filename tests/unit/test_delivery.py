@@ -458,3 +458,45 @@ def test_a_process_that_exits_at_once_loses_only_what_waits(tmp_path: Path) -> N
     )
     assert (done.returncode, done.stderr) == (3, "")
     assert written(tmp_path) == ["delivered"]
+
+
+def test_a_process_that_is_terminated_loses_what_waits(tmp_path: Path) -> None:
+    """The system's own way of SIGTERM runs no exit handler."""
+    done = run(
+        """
+        import signal
+        exporter = ToFile()
+        orchtrace.configure(exporters=[exporter])
+        run("delivered")
+        orchtrace.flush()
+        exporter.gate.clear()
+        run("lost")
+        os.kill(os.getpid(), signal.SIGTERM)
+        """,
+        tmp_path,
+    )
+    assert done.returncode != 0
+    assert done.stderr == ""
+    assert written(tmp_path) == ["delivered"]
+
+
+def test_a_process_that_exits_when_it_is_terminated_delivers(tmp_path: Path) -> None:
+    """A handler of the host's that exits is enough; the run that it cuts off says why."""
+    done = run(
+        """
+        import signal
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+        orchtrace.configure(exporters=[ToFile()])
+        run("before")
+
+        @orchtrace.team(task_id="cut")
+        def lead():
+            os.kill(os.getpid(), signal.SIGTERM)
+            time.sleep(10)
+
+        lead()
+        """,
+        tmp_path,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert written(tmp_path) == ["before cut"]

@@ -381,6 +381,29 @@ def test_what_is_open_at_the_shutdown_is_given_up() -> None:
     assert (trace.trace_id, trace.flags) == (run.id, ("given_up", "no_stop"))
 
 
+def test_what_an_activation_remembers_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Results, announcements and messages that nothing uses are forgotten, oldest first, and flagged."""
+
+    @orchtrace.agent
+    def nobody() -> None: ...
+
+    @orchtrace.team
+    def forgetful() -> None:
+        for _ in range(4):
+            nobody()
+            orchtrace.spawn("somebody")
+            orchtrace.message("somebody", "hello")
+
+    monkeypatch.setattr(spans, "_MOST_WAITING", 3)
+    with capture() as captured:
+        forgetful()
+    assert captured.trace.flags == (
+        "announcements_forgotten",
+        "messages_forgotten",
+        "results_forgotten",
+    )
+
+
 def test_spans_that_end_after_their_run_are_counted() -> None:
     """A task that outlived its team is left to the collector."""
 

@@ -249,7 +249,7 @@ class Pipeline(SpanProcessor):
         context = otel_context.get_current() if parent_context is None else parent_context
         activation = spans.of(context)
         opened = None if activation is None else activation.run.followed
-        if isinstance(opened, _Open):
+        if isinstance(opened, _Open) and self._runs.get(opened.run.id) is opened:
             if opened.waiting >= self._settings.max_spans:
                 opened.over += 1
                 return

@@ -175,6 +175,8 @@ class aggregate:  # noqa: N801 - a verb, used as `with aggregate(...)`
 def _merged(activation: Activation, sources: Iterable[Any] | None) -> list[Mark]:
     """Return the closes of the callees that `sources` name or came from."""
     results = activation.results or deque()
+    if len(results) == results.maxlen:
+        activation.run.flag("results_forgotten")
     if sources is None:
         marks = [mark for mark, _, _ in results]
         results.clear()

@@ -276,6 +276,24 @@ def test_spans_from_outside_a_run_stay_outside() -> None:
     assert captured.trace.flags == ()
 
 
+def test_a_pipeline_keeps_to_the_runs_that_it_follows() -> None:
+    """One that was shut down stays on the provider, and takes nothing of its successor's."""
+
+    @orchtrace.team
+    def host() -> None:
+        with foreign().start_as_current_span("chat", attributes={a.OPERATION: "chat"}):
+            sizes.extend(len(one._owners) for one in pipelines)
+
+    sizes: list[int] = []
+    with capture() as captured:
+        other = Pipeline(Settings())
+        captured.provider.add_span_processor(other)
+        pipelines = [captured.pipeline, other]
+        host()
+    assert sizes == [1, 0]
+    assert len(captured.trace.turns) == 1
+
+
 # --- bounds -------------------------------------------------------------------------------
 
 
@@ -382,7 +400,7 @@ def test_what_is_open_at_the_shutdown_is_given_up() -> None:
 
 
 def test_what_an_activation_remembers_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Results, announcements and messages that nothing uses are forgotten, oldest first, and flagged."""
+    """Results, announcements and messages that wait too long are forgotten and flagged."""
 
     @orchtrace.agent
     def nobody() -> None: ...
@@ -393,6 +411,8 @@ def test_what_an_activation_remembers_is_bounded(monkeypatch: pytest.MonkeyPatch
             nobody()
             orchtrace.spawn("somebody")
             orchtrace.message("somebody", "hello")
+        with orchtrace.aggregate():
+            pass
 
     monkeypatch.setattr(spans, "_MOST_WAITING", 3)
     with capture() as captured:

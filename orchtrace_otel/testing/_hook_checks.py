@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC
 from contextlib import contextmanager
 from importlib.metadata import requires
+from inspect import signature
 from typing import TYPE_CHECKING, Any, Final
 
 import wrapt
@@ -68,6 +69,23 @@ class HookChecks(AdapterTeams, ABC, kit=True):
                 now = _held(owner, name)
                 must = f"{_path(owner)}.{name} must be the original after the {round_} uninstrument"
                 self.must(now is original, must, f"{now!r}")
+
+    @check
+    def test_signatures_are_kept(self) -> None:
+        """What is wrapped has the name, the documentation and the signature of the original.
+
+        Troubleshooting: `Patches.wrap` keeps them; what is put in by `replace` must by itself.
+        """
+        declared = [(owner, name, _held(owner, name)) for owner, name in self.seams()]
+        with _recording_patches() as wrapped, adapters.alone(self.make_adapter()):
+            functions = _functions([*wrapped, *declared])
+            # What an owner inherited has no face of its own to keep.
+            seams = [seam for seam in functions if seam[2] is not _ABSENT]
+            traced = [_face(owner, name) for owner, name, _ in seams]
+        for (owner, name, _), came in zip(seams, traced, strict=True):
+            wanted = _face(owner, name)
+            must = f"{_path(owner)}.{name} must look like {wanted} while it is wrapped"
+            self.must(came == wanted, must, came)
 
     @check
     def test_nothing_is_traced_after_uninstrument(self) -> None:
@@ -195,6 +213,16 @@ def _functions(wrapped: Sequence[tuple[Any, str, Any]]) -> list[tuple[Any, str, 
         if callable(getattr(owner, name, None)):
             found.setdefault((id(owner), name), (owner, name, original))
     return list(found.values())
+
+
+def _face(owner: Any, name: str) -> tuple[str, ...]:
+    """What documentation and inspection see of a function."""
+    function = getattr(owner, name)
+    try:
+        parameters = str(signature(function))
+    except (TypeError, ValueError):  # some functions in C have none
+        parameters = ""
+    return (str(getattr(function, "__name__", "")), parameters, str(function.__doc__))
 
 
 def _counting(owner: Any, name: str, calls: list[str]) -> Any:

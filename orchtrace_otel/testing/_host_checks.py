@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from abc import ABC
 from typing import TYPE_CHECKING, Any
 
@@ -59,6 +61,31 @@ class HostChecks(AdapterTeams, ABC, kit=True):
                 notes = [len(getattr(error, "__notes__", ())) for error in (untraced, traced)]
                 is_bare = notes[0] == notes[1] and traced.__cause__ is untraced.__cause__
                 self.must(is_bare, "the exception must stay as it was", (notes, traced.__cause__))
+
+    @check
+    def test_nothing_of_the_host_is_kept(self) -> None:
+        """Once a run is over, nothing of ours keeps its team alive.
+
+        Troubleshooting: look teams up in a WeakKeyDictionary, or by an id that is taken out
+        when the run ends; keep no frame, no exception and no message.
+        """
+        for way in self._ways():
+            is_kept_untraced = self._is_kept(way)
+            with watch(), adapters.alone(self.make_adapter()):
+                is_kept = self._is_kept(way)
+            must = f"a team must be gone after a run by {way}(), as it is untraced"
+            self.must(is_kept_untraced or not is_kept, must, "a team that is alive")
+
+    def _is_kept(self, way: str) -> bool:
+        team = self._team(self._richest(), self._look_away)
+        try:
+            ref = weakref.ref(team)
+        except TypeError:  # such as a tuple: nobody can tell
+            return False
+        drive(self, way, team)
+        del team
+        gc.collect()
+        return ref() is not None
 
     @check
     def test_an_error_marks_the_agent_and_the_run(self) -> None:

@@ -755,6 +755,31 @@ SEAMS = [
 ]
 
 
+class HidesSignatures(CrewAdapter):
+    """Puts a function of its own face in the place of the host's."""
+
+    def instrument(self):
+        super().instrument()
+        ours = vars(Tool)["call"]
+
+        def anything(*args, **kwargs):
+            return ours(*args, **kwargs)
+
+        self.patches.replace(Tool, "call", anything)
+
+
+class KeepsTeams(CrewAdapter):
+    """Remembers every crew that ever played."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.crews: list[Crew] = []
+
+    def open_crew(self, crew):
+        self.crews.append(crew)
+        return super().open_crew(crew)
+
+
 class RaisesIntoHost(CrewAdapter):
     """Opens agents outside of the guard."""
 
@@ -800,6 +825,8 @@ BROKEN = [
     ("test_results_are_the_same", ChangesResults, "must give the host"),
     ("test_the_hosts_exception_goes_through", WrapsExceptions, "the very object"),
     ("test_the_hosts_exception_goes_through", NotesExceptions, "must stay as it was"),
+    ("test_nothing_of_the_host_is_kept", KeepsTeams, "came a team that is alive"),
+    ("test_signatures_are_kept", HidesSignatures, "Tool.call must look like ('call',"),
     ("test_an_error_marks_the_agent_and_the_run", RecordsExceptions, "no exception event"),
     ("test_an_error_marks_the_agent_and_the_run", HidesErrors, "status ERROR, came UNSET"),
     ("test_only_failures_are_errors", AlwaysFails, "no span of status ERROR"),

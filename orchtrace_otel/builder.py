@@ -140,6 +140,8 @@ class _Building:
         self.end = inf if self.root is None else self.root.end
         if self.root is not None:
             self.flags.update(self._texts(self.root.attributes, a.FLAGS))
+            if self.root.attributes.get(a.RUN_ID, run_id) != run_id:
+                self.flags.add("values_cut")  # by a limit of the SDK on their length
         self.unsure_parents = False
         self.owners: dict[str | None, str] = {}
         self.agents: dict[str, str] = {}

@@ -819,7 +819,7 @@ def test_a_limit_on_the_length_of_values_is_flagged() -> None:
     finally:
         spans.use(before)
     assert list(schema.check(captured.trace.to_dict())) == []
-    assert captured.trace.flags == ("missing_causes",)
+    assert captured.trace.flags == ("missing_causes", "values_cut")
 
 
 # --- a run that is long --------------------------------------------------------------------

@@ -4,8 +4,8 @@ A `Flow` follows one stretch of an agent's work. What is called in it follows fr
 the latest thing it did, and what came back from callees enters whatever it does
 next. Work handed to another asyncio task or thread is a fork: what its source knew
 goes in, what it does is a sequence of its own, and what came back to it enters what
-the source does next. Forks of one source do not see each other while they run; one
-that begins when others are over follows from those.
+the source does next. Forks of one source that run beside each other do not see each
+other; one that begins when all before it are over follows from those.
 """
 
 from __future__ import annotations
@@ -57,15 +57,20 @@ class Flow:
         owner: The task or thread that runs it.
         heir: The flow that gets what comes back when this one is over.
         joined: What came back to forks after they were over.
+        inherits: How far this one, a fork, knows what came back to its source.
+        heard: The latest event of this one, a fork, that its source knows.
     """
 
     __slots__ = (
+        "_dropped",
         "_forks",
         "_latest",
         "_pending",
         "_since",
         "_told",
+        "heard",
         "heir",
+        "inherits",
         "joined",
         "last",
         "owner",
@@ -76,6 +81,9 @@ class Flow:
         self.owner = owner
         self._pending: list[Edge] = list(known)
         self._told = len(self._pending)
+        self._dropped = 0
+        self.inherits = 0
+        self.heard = last
         self._latest: list[Edge] | None = None
         self._since: Mark | None = None
         self._forks: dict[int, tuple[weakref.ref[_Runner], Flow]] | None = None
@@ -98,14 +106,24 @@ class Flow:
 
     def fork(self, runner: _Runner, owner: Unit) -> Flow:
         """Begin a flow of what is handed to `runner` now."""
-        self._join(running=False)
+        if self._forks is not None and self._are_forks_over():
+            self._join()
         # What the source waits for right now has taken the causes; a fork has them as well.
         held = self._latest if self._latest and self._since is self.last else ()
         fork = Flow(self.last, owner, self._pending or held)
+        fork.inherits = self._dropped + len(self._pending)
         if self._forks is None:
             self._forks = {}
         self._forks[id(runner)] = (weakref.ref(runner), fork)
         return fork
+
+    def _are_forks_over(self) -> bool:
+        try:
+            # The latest ones first: where many tasks wait for few places, those still run.
+            forks = reversed((self._forks or {}).values())
+            return all(_is_over(ref()) for ref, _ in forks)
+        except RuntimeError:  # another thread began one just now
+            return False
 
     def returned(self, mark: Mark, edge_type: str = "return") -> None:
         """Note that a callee's close came back to this flow."""
@@ -126,36 +144,48 @@ class Flow:
     def drain(self) -> list[Edge]:
         """Return what came back since the flow last did something."""
         if self._forks is not None or self.joined is not None:
-            self._join(running=True)
+            self._join()
         edges = self._pending
         if edges:
             self._latest, self._since = edges, self.last
+            self._dropped += len(edges)
             self._pending = []
             self._told = 0
         return edges.copy()
 
-    def _join(self, *, running: bool) -> None:
-        """Take in what came back to forks: to those that are over, and to `running` ones."""
-        if self.joined is not None and running:
-            joined, self.joined = self.joined, None
-            self._pending += joined
-        if self._forks is None:
-            return
-        for key, (ref, fork) in list(self._forks.items()):
+    def _join(self) -> None:
+        """Take in what came back to forks, in the place of what led to it."""
+        news: list[Edge] = []
+        superseded = 0
+        for key, (ref, fork) in list((self._forks or {}).items()):
             is_over = _is_over(ref())
-            if is_over or running:
-                self._pending += fork.tell(running=running)
-            if is_over:
+            told = fork.tell()
+            if told:
+                news += told
+                superseded = max(superseded, fork.inherits - self._dropped)
+            if is_over and self._forks is not None:
                 self._forks.pop(key, None)
                 fork.heir = self
         if not self._forks:
             self._forks = None
+        if superseded:
+            del self._pending[:superseded]
+            self._dropped += superseded
+            self._told = max(self._told - superseded, 0)
+        if self.joined is not None:
+            news += self.joined
+            self.joined = None
+        self._pending += news
 
-    def tell(self, *, running: bool) -> list[Edge]:
-        """Return what came back to a fork and its source has not heard of."""
-        self._join(running=running)
+    def tell(self) -> list[Edge]:
+        """Return what came back to this fork, or it did, that its source has not heard of."""
+        if self._forks is not None or self.joined is not None:
+            self._join()
         news = self._pending[self._told :]
         self._told = len(self._pending)
+        if self.heard is not self.last:
+            self.heard = self.last
+            news.append(("causal", self.last))
         return news
 
 

@@ -237,7 +237,7 @@ def trace_function(
 def _trace_call(plan: Plan, function: Callable[..., Any], owner: object) -> Callable[..., Any]:
     @functools.wraps(function)
     def traced(*args: Any, **kwargs: Any) -> Any:
-        call = open_call(plan, args[0] if owner is SELF else owner, args, kwargs)
+        call = open_call(plan, _whose(owner, args), args, kwargs)
         if call is None:
             return function(*args, **kwargs)
         token = call.scope.attach()
@@ -253,12 +253,21 @@ def _trace_call(plan: Plan, function: Callable[..., Any], owner: object) -> Call
         if type(result) is CoroutineType:
             return _awaited(call, result)
         if hasattr(type(result), "add_done_callback"):  # a future of asyncio or of a pool
-            result.add_done_callback(functools.partial(_close_future, call))
+            _close_with(call, result)
         else:
             close_call(call, result)
         return result
 
     return traced
+
+
+@guarded
+def _close_with(call: Call, future: Any) -> None:
+    try:
+        future.add_done_callback(functools.partial(_close_future, call))
+    except Exception:
+        close_call(call, future)
+        raise
 
 
 @guarded
@@ -292,7 +301,7 @@ async def _await(call: Call, coroutine: Any) -> Any:
     try:
         result = await coroutine
     except BaseException as error:
-        detach(token)
+        _detach_late(call, token, error)
         close_call(call, None, error)
         raise
     detach(token)
@@ -300,17 +309,24 @@ async def _await(call: Call, coroutine: Any) -> Any:
     return result
 
 
+def _detach_late(call: Call, token: Any, error: BaseException | None) -> None:
+    """Detach after awaiting: who closes or drops a coroutine may do so in another context."""
+    is_closed = isinstance(error, GeneratorExit)
+    if not is_closed or spans.scope_of(otel_context.get_current()) is call.scope:
+        detach(token)
+
+
 def _trace_coroutine(plan: Plan, function: Callable[..., Any], owner: object) -> Callable[..., Any]:
     @functools.wraps(function)
     async def traced(*args: Any, **kwargs: Any) -> Any:
-        call = open_call(plan, args[0] if owner is SELF else owner, args, kwargs)
+        call = open_call(plan, _whose(owner, args), args, kwargs)
         if call is None:
             return await function(*args, **kwargs)
         token = call.scope.attach()
         try:
             result = await function(*args, **kwargs)
         except BaseException as error:
-            detach(token)
+            _detach_late(call, token, error)
             close_call(call, None, error)
             del call, token  # the error holds this frame for as long as the host keeps it
             raise
@@ -325,7 +341,7 @@ def _trace_generator(plan: Plan, function: Callable[..., Any], owner: object) ->
     @functools.wraps(function)
     def traced(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
         inner = function(*args, **kwargs)
-        call = open_call(plan, args[0] if owner is SELF else owner, args, kwargs)
+        call = open_call(plan, _whose(owner, args), args, kwargs)
         if call is None:
             return (yield from inner)
         step = functools.partial(next, inner)
@@ -370,7 +386,7 @@ def _trace_async_generator(
     @functools.wraps(function)
     async def traced(*args: Any, **kwargs: Any) -> AsyncGenerator[Any, Any]:
         inner = function(*args, **kwargs)
-        call = open_call(plan, args[0] if owner is SELF else owner, args, kwargs)
+        call = open_call(plan, _whose(owner, args), args, kwargs)
         step: Callable[[], Any] = inner.__anext__
         while True:
             token = None if call is None else call.scope.attach()
@@ -397,7 +413,7 @@ def _trace_async_generator(
 
 def _leave(call: Call | None, token: Any, error: BaseException | None) -> None:
     if call is not None:
-        detach(token)
+        _detach_late(call, token, error)
         close_call(call, None, error)
 
 
@@ -414,6 +430,13 @@ async def _athrow(inner: AsyncGenerator[Any, Any], thrown: BaseException) -> Any
 
 SELF: Final = object()
 """Stands for the first argument of an entry method: the object whose work it is."""
+
+
+def _whose(owner: object, args: tuple[Any, ...]) -> object:
+    """Return the object whose work a call is; None for a function, and for a call gone wrong."""
+    if owner is not SELF:
+        return owner
+    return args[0] if args else None
 
 
 def _trace_class(plan: Plan, kind: type) -> type:

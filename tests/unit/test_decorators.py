@@ -2,6 +2,7 @@
 
 import asyncio
 import concurrent.futures
+import contextvars
 import functools
 import gc
 import inspect
@@ -881,11 +882,68 @@ def test_a_cancelled_task_is_cancelled_and_raises_what_it_raised() -> None:
     assert captured.trace.events[-1]["stop_reason"] == "cancelled"
 
 
+def test_a_coroutine_that_is_closed_from_elsewhere_ends_quietly(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """A loop that is dropped leaves its tasks to the collector, in another context."""
+
+    @orchtrace.tool
+    async def wait() -> None:
+        await _Never()
+
+    @orchtrace.agent
+    async def slow() -> None:
+        await wait()
+
+    async def passed_on() -> None:
+        await orchtrace.agent(functools.partial(wait_in_a_coroutine), name="plain")()
+
+    async def wait_in_a_coroutine() -> None:
+        await slow()
+
+    with recording() as captured:
+        coroutine = passed_on()
+        contextvars.Context().run(coroutine.send, None)
+        contextvars.Context().run(coroutine.close)
+        assert captured.open == {}
+    assert caplog.records == []
+    assert {event["status"] for event in captured.trace.events if event.verb == "return"} == {
+        "cancelled"
+    }
+
+
+class _Never:
+    def __await__(self) -> Generator[None, None, None]:
+        yield
+
+
+def test_a_method_called_without_its_object_raises_what_it_raised() -> None:
+    """And with it by keyword it works, as it did."""
+    with recording():
+        with pytest.raises(TypeError, match=r"run\(\) missing 2 required positional arguments"):
+            Writer.run()  # type: ignore[call-arg]
+        assert Writer.run(self=Writer("ann"), task="x") == "ann: x"
+
+
+@pytest.mark.swallows_errors
+def test_something_that_only_looks_like_a_future_comes_back_all_the_same() -> None:
+    """Its call ends there and then."""
+
+    class Odd:
+        def add_done_callback(self) -> None: ...
+
+    odd = Odd()
+    with recording() as captured:
+        assert orchtrace.agent(lambda: odd, name="odd")() is odd
+    assert captured.trace.events[-1]["status"] == "ok"
+
+
 # -- tracing off ------------------------------------------------------------------------------
 
 
 def test_without_a_listener_functions_are_called_as_they_are() -> None:
     """No provider, no spans, no current activation."""
+    orchtrace.shutdown()  # whatever tests before this one left
     seen: list[Any] = []
 
     @orchtrace.team

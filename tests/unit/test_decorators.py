@@ -896,10 +896,11 @@ def test_a_coroutine_that_is_closed_from_elsewhere_ends_quietly(
         await wait()
 
     async def passed_on() -> None:
-        await orchtrace.agent(functools.partial(wait_in_a_coroutine), name="plain")()
+        await plain()
 
-    async def wait_in_a_coroutine() -> None:
-        await slow()
+    @orchtrace.agent
+    def plain() -> Coroutine[Any, Any, None]:
+        return slow()
 
     with recording() as captured:
         coroutine = passed_on()

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf, isfinite
 from operator import attrgetter
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, cast
 
 import orjson
 
@@ -183,7 +183,7 @@ class _Building:
             self._take_call(record)
 
     def _say_what_was_cut(self, record: SpanRecord) -> None:
-        if a.RUN_ID in record.attributes:
+        if a.RUN_ID in record.attributes or a.VERB in record.attributes:
             if record.links_dropped:
                 self.flags.add("links_cut")
             if record.attributes_dropped:
@@ -316,7 +316,7 @@ class _Building:
         if holder is not None and a.INSTANCE in holder.attributes:
             keys["instance"] = str(holder.attributes[a.INSTANCE])
 
-    def _add(  # noqa: PLR0913, PLR0917 - the parts of an event, and its place
+    def _add(  # noqa: PLR0913 - the parts of an event, and its place
         self, at: int, rank: int, event_id: str, verb: str, agent: str, keys: Json
     ) -> None:
         kind, decision = VERBS[verb]
@@ -387,10 +387,11 @@ class _Building:
 
     def _texts(self, found: Mapping[str, Any], key: str) -> list[str]:
         """Return the texts in an attribute that holds texts; what else it holds is flagged."""
-        held = found.get(key, ())
-        if not isinstance(held, (list, tuple)):
+        given = found.get(key, ())
+        if not isinstance(given, (list, tuple)):
             self.flags.add("garbled")
             return []
+        held = cast("Sequence[object]", given)
         texts = [one for one in held if isinstance(one, str)]
         if len(texts) != len(held):
             self.flags.add("garbled")
@@ -488,6 +489,8 @@ class _Building:
     def _count(self, stop: Event) -> None:
         """Put each turn's tokens on one event, and write the turns down."""
         turns = self._distinct_turns()
+        if not self.claims.keys() <= self.by_id.keys():
+            self.flags.add("missing_turns")
         records: list[Json] = []
         known = unknown = 0
         for record, usage, claimed in turns:
@@ -653,11 +656,12 @@ def _given(text: Any) -> tuple[list[Reward], bool]:
 
 
 def _is_sound(reward: Reward) -> bool:
-    words = (reward.id, reward.component, reward.family, reward.unit, reward.estimator)
+    words: tuple[Any, ...] = (reward.id, reward.component)
+    value: Any = reward.value
     return (
         all(isinstance(word, str) for word in words)
-        and isinstance(reward.value, (int, float))
-        and isfinite(reward.value)
+        and isinstance(value, (int, float))
+        and isfinite(value)
         and reward.family in FAMILIES
         and reward.unit in UNITS
         and reward.estimator in ESTIMATORS

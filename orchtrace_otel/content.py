@@ -8,7 +8,7 @@ text cannot be guessed from its hash.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import orjson
 
@@ -62,7 +62,7 @@ def _is_small(value: Any, depth: int = 4) -> bool:
     Asks for the exact type: of anything else, be it a subclass or a lazy stand-in, not
     even the class is looked at, for that could run the host's code.
     """
-    kind = type(value)
+    kind = cast("type[object]", type(value))
     if kind is str:
         return len(value) <= _MOST_BYTES
     if kind in _PLAIN:

@@ -15,11 +15,10 @@ import weakref
 from collections import Counter, OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 from opentelemetry import context as otel_context
-from opentelemetry.context import Context
 from opentelemetry.sdk.trace import ReadableSpan, Span, SpanProcessor
 from opentelemetry.trace import StatusCode
 
@@ -34,6 +33,9 @@ from orchtrace_otel.model import Reward, Trace
 from orchtrace_otel.rewards import RewardFunction, score
 from orchtrace_otel.settings import Settings
 from orchtrace_otel.spans import Attributes, Interval, Run, Value
+
+if TYPE_CHECKING:
+    from opentelemetry.context import Context
 
 
 class _Open:
@@ -243,8 +245,8 @@ class Pipeline(SpanProcessor):
     @guarded
     def on_start(self, span: Span, parent_context: Context | None = None) -> None:
         """Remember which run a span belongs to."""
-        scope = span.instrumentation_scope
-        if scope is not None and scope.name == a.SCOPE:
+        scope, own = span.instrumentation_scope, span.context
+        if own is None or (scope is not None and scope.name == a.SCOPE):
             return  # spans.py hands over our own
         context = otel_context.get_current() if parent_context is None else parent_context
         activation = spans.of(context)
@@ -254,18 +256,20 @@ class Pipeline(SpanProcessor):
                 opened.over += 1
                 return
             opened.waiting += 1
-            self._owners[span.context.span_id] = opened
+            self._owners[own.span_id] = opened
 
     @guarded
     def on_end(self, span: ReadableSpan) -> None:
         """Keep a light record of another instrumentation's span that lies in an open run."""
-        if not self._owners:
+        own = span.context
+        if own is None or not self._owners:
             return
-        opened = self._owners.pop(span.context.span_id, None)
+        opened = self._owners.pop(own.span_id, None)
         if opened is None:
             return
         opened.waiting -= 1
-        opened.keep(_record(span, span.end_time or 0, foreign_attributes(span.attributes or {})))
+        found = foreign_attributes(span.attributes or {})
+        opened.keep(_record(span, f"{own.span_id:016x}", span.end_time or 0, found))
 
     def _let_go(self, opened: _Open) -> None:
         """Stop following a run, and waiting for spans of others that are open in it still."""
@@ -307,10 +311,12 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_in_child)
 
 
-def _record(span: ReadableSpan, end: int, attributes: Mapping[str, Any]) -> SpanRecord:
+def _record(
+    span: ReadableSpan, span_id: str, end: int, attributes: Mapping[str, Any]
+) -> SpanRecord:
     parent = span.parent
     return SpanRecord(
-        f"{span.context.span_id:016x}",
+        span_id,
         None if parent is None else f"{parent.span_id:016x}",
         span.start_time or 0,
         end,
@@ -322,10 +328,10 @@ def _record(span: ReadableSpan, end: int, attributes: Mapping[str, Any]) -> Span
 
 
 def _record_of_root(run: Run, end: int) -> SpanRecord | None:
-    span = run.root.span
-    return (
-        _record(span, end, dict(span.attributes or {})) if isinstance(span, ReadableSpan) else None
-    )
+    root = run.root
+    if not isinstance(root.span, ReadableSpan):
+        return None
+    return _record(root.span, root.span_id, end, dict(root.span.attributes or {}))
 
 
 def _write_facts(run: Run) -> None:

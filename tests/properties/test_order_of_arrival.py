@@ -13,11 +13,12 @@ import jsonschema
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from opentelemetry import context as otel_context
 from opentelemetry import trace
 
 import orchtrace_otel as orchtrace
 from orchtrace_otel import attributes as a
-from orchtrace_otel import otlp, schema
+from orchtrace_otel import otlp, schema, spans
 from orchtrace_otel.builder import SpanRecord, build, foreign_attributes
 from orchtrace_otel.model import Reward, Trace
 from orchtrace_otel.rewards import score
@@ -38,6 +39,8 @@ _LEAVES = st.sampled_from(
         "failing_tool",
         "chat",
         "twins",
+        "turn",
+        "failing_turn",
         "cached",
         "message",
         "decide",
@@ -89,12 +92,28 @@ def _chat(twins: int = 1, **usage: Any) -> None:
             _chat(twins - 1, **{a.INPUT_TOKENS: 5, a.OUTPUT_TOKENS: 7})
 
 
+def _turn(error: Exception | None = None) -> None:
+    """Call a model as our adapters record it, below a span of the host's."""
+    activation = spans.current()
+    assert activation is not None
+    with trace.get_tracer("host").start_as_current_span("pool"):
+        turn = spans.open_turn(activation, "m", provider="p", context=otel_context.get_current())
+        facts = {a.INPUT_TOKENS: 1, a.OUTPUT_TOKENS: 2, a.FINISH_REASONS: ["stop"]}
+        turn.close(status="ok" if error is None else "error", error=error, attributes=facts)
+        mark = spans.instant(
+            activation, "message", to="critic", attributes={a.TURNS: [turn.span_id]}
+        )
+    assert mark.event_id
+
+
 def _leaf(step: str) -> None:
     actions: dict[str, Callable[[], object]] = {
         "tool": look_up,
         "failing_tool": break_down,
         "chat": lambda: _chat(**{a.INPUT_TOKENS: 3, a.OUTPUT_TOKENS: 4}),
         "twins": lambda: _chat(2),
+        "turn": _turn,
+        "failing_turn": lambda: _turn(ValueError()),
         "cached": _chat,
         "message": lambda: orchtrace.message("critic", "hello"),
         "decide": lambda: orchtrace.decide("route", chosen="a", candidates=["a", "b"]),

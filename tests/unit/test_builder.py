@@ -535,6 +535,13 @@ def test_whole_numbers_that_came_as_floats_are_counts() -> None:
     assert isinstance(one.costs["tokens"], int)
 
 
+def test_a_turn_that_is_claimed_and_never_came_is_flagged() -> None:
+    """Its tokens are unknown, and nothing else would tell that there was a call."""
+    one = sound(root(), point(4, "delegate", **{a.TURNS: (span_id(77),)}), stop())
+    assert "turns" not in keys(one, span_id(4))
+    assert one.flags == ("missing_turns",)
+
+
 def test_two_instrumentations_of_one_call_are_one_turn() -> None:
     """The outer is the turn; the usage, and the claim, may be known of the inner alone."""
     one = sound(

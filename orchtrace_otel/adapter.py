@@ -13,14 +13,14 @@ import sys
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 
 from opentelemetry import context as otel_context
 
 from orchtrace_otel import spans
-from orchtrace_otel._guard import guarded
+from orchtrace_otel._guard import guarded, warn_once
 from orchtrace_otel.errors import ConfigError, MissingDependencyError
 from orchtrace_otel.flow import Job
 
@@ -117,7 +117,7 @@ class Adapter(ABC):
 
     @abstractmethod
     def uninstrument(self) -> None:
-        """Take the hooks out; called when they are in."""
+        """Take the hooks out; called when they are in, or did not all go in."""
 
     def wrap(self, target: Any, name: str, role: str | None) -> Any:  # noqa: ARG002 - for adapters
         """Return `target` traced under `name` where it is the framework's, else None."""
@@ -216,11 +216,16 @@ class Instrumented:
 def instrument(names: Sequence[str]) -> Instrumented:
     """Put the named adapters in, or every one whose framework is installed."""
     with _lock:
-        wanted = [load(name) for name in names] if names else _usable()
+        wanted = [load(name) for name in names]
         hold(_threads)
-        for adapter in wanted:
-            hold(adapter)
-        return Instrumented([_threads.name, *(adapter.name for adapter in wanted)])
+        held = [_threads.name]
+        for adapter in wanted or _usable():
+            if names:
+                hold(adapter)
+            elif not _holds(adapter):
+                continue
+            held.append(adapter.name)
+        return Instrumented(held)
 
 
 def _usable() -> list[Adapter]:
@@ -231,6 +236,24 @@ def _usable() -> list[Adapter]:
         except MissingDependencyError as error:
             _logger.debug("adapter %s is left out: %s", name, error)
     return usable
+
+
+def _holds(adapter: Adapter) -> bool:
+    """Put in an adapter that nobody asked for by name; one that does not fit is left out."""
+    try:
+        hold(adapter)
+    except (ImportError, AttributeError) as error:
+        warn_once(
+            f"adapter:{adapter.name}",
+            "adapter %s does not fit the %s that is installed and is left out (%s)",
+            adapter.name,
+            adapter.module,
+            error,
+        )
+        with suppress(ImportError, AttributeError):
+            adapter.uninstrument()
+        return False
+    return True
 
 
 def hold(adapter: Adapter) -> None:

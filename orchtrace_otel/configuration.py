@@ -109,7 +109,7 @@ def configure(  # noqa: PLR0913 - one keyword a part that can be replaced
                 _add_span_exporter(provider, exporter)
         pipeline = _follow(provider, settings)
         pipeline.replace(for_traces, functions, Evaluations(logger_provider))
-        spans.use(Tracing(provider.get_tracer(a.SCOPE), pipeline))
+        spans.use(Tracing(provider.get_tracer(a.SCOPE), pipeline, provider=provider))
         global _now
         before, _now = _now, _Configured(provider, pipeline)
         if before is not None and before.pipeline is not pipeline:

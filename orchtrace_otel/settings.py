@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Self
 
@@ -84,6 +84,28 @@ class Settings:
 
 # A slotted dataclass hides its defaults from the class.
 _DEFAULTS: Final = Settings()
+
+
+def option(
+    adapter: str, name: str, choices: Sequence[str], environ: Mapping[str, str] | None = None
+) -> str:
+    """Return what `ORCHTRACE_<ADAPTER>_<NAME>` chooses; the first of `choices` unless set.
+
+    Raises:
+        ConfigError: If it holds anything else.
+
+    Example:
+        >>> option("autogen", "telemetry", ["reuse", "quiet"], {})
+        'reuse'
+    """
+    variable = f"ORCHTRACE_{adapter}_{name}".upper()
+    env = os.environ if environ is None else environ
+    chosen = env.get(variable, "").strip().lower() or choices[0]
+    if chosen not in choices:
+        known = ", ".join(choices)
+        msg = f"{variable} must be one of {known}, got {chosen!r}; unset it for {choices[0]!r}"
+        raise ConfigError(msg)
+    return chosen
 
 
 def _list(text: str) -> tuple[str, ...]:

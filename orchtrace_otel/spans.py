@@ -82,6 +82,8 @@ class Tracing:
     observer: Observer | None = None
     clock: Any = None
     """Nanoseconds since the epoch, for tests; None for the system's clocks."""
+    provider: trace.TracerProvider | None = None
+    """Where `tracer` comes from; a framework's own spans inside our runs go there too."""
 
 
 _configured: Tracing | None = None
@@ -121,7 +123,7 @@ def _of_provider(provider: trace.TracerProvider) -> Tracing | None:
     if isinstance(provider, (trace.ProxyTracerProvider, trace.NoOpTracerProvider)):
         return None
     tracer = provider.get_tracer(a.SCOPE)
-    return None if isinstance(tracer, trace.NoOpTracer) else Tracing(tracer)
+    return None if isinstance(tracer, trace.NoOpTracer) else Tracing(tracer, provider=provider)
 
 
 class Interval:
@@ -446,6 +448,7 @@ class Run:
         inbox: Messages that nobody has read yet, by recipient.
         objects: Objects that are agents, by identity, and the instance each one is.
         stopping: Reason and detail that the host gave for the stop to come.
+        stop_id: Id of the stop's event, once there is one; later runs link to it.
         followed: Who follows it, while somebody does.
         open_spans: How many of its spans are open, the root among them.
     """
@@ -468,6 +471,7 @@ class Run:
         "objects",
         "open_spans",
         "rewards",
+        "stop_id",
         "stopping",
         "trace_id",
         "tracing",
@@ -487,6 +491,7 @@ class Run:
         self.inbox: dict[str, list[Mark]] = {}
         self.objects: dict[int, tuple[weakref.ref[Any], str]] = {}
         self.stopping: tuple[str, str | None] | None = None
+        self.stop_id = ""
         self.followed: Follower | None = None
         self.open_spans = 0
         self._instances: dict[str, int] = {}
@@ -622,6 +627,7 @@ class Run:
         if error is not None:
             facts[a.ERROR_TYPE] = error_type(error)
         stop = _open_point(self.root, "stop", "stop", causes, facts)
+        self.stop_id = stop.span_id
         return stop.end_at_start()
 
 
@@ -707,12 +713,25 @@ def start_run(  # noqa: PLR0913 - one keyword a fact of the run
     run.trace_id = format(span_context.trace_id, "032x")
     run.id = f"{run.trace_id}-{root.span_id}"
     run.is_recording = root.span.is_recording()
+    link_runs(root, links)
     _carry(root)
     if run.is_recording:
         root.set({a.RUN_ID: run.id})
         if where.observer is not None:
             run.followed = where.observer.opened(run)
     return run
+
+
+_LINKED: Final = re.compile("([0-9a-f]{32})-[0-9a-f]{16}:([0-9a-f]{16})")
+
+
+def link_runs(interval: Interval, links: Sequence[str]) -> None:
+    """Point OTel links at causes in other runs, each `<run id>:<event id>`."""
+    for item in links:
+        found = _LINKED.match(item)
+        if found is not None:
+            trace_id, span_id = int(found[1], 16), int(found[2], 16)
+            interval.span.add_link(SpanContext(trace_id, span_id, is_remote=True))
 
 
 def _carry(root: Activation) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import autogen_agentchat.teams._group_chat._events as events
-from autogen_agentchat.agents import AssistantAgent, BaseChatAgent
+from autogen_agentchat.agents import AssistantAgent, BaseChatAgent, UserProxyAgent
 from autogen_agentchat.base import Response, TaskResult, Team
 from autogen_agentchat.messages import BaseChatMessage, HandoffMessage
 from autogen_agentchat.teams import BaseGroupChat
@@ -21,8 +21,10 @@ from autogen_agentchat.teams._group_chat._chat_agent_container import ChatAgentC
 from autogen_agentchat.teams._group_chat._graph._digraph_group_chat import GraphFlowManager
 from autogen_agentchat.teams._group_chat._selector_group_chat import SelectorGroupChatManager
 from autogen_core import AgentId, RoutedAgent, SingleThreadedAgentRuntime, TopicId
+from autogen_core.code_executor import CodeExecutor, CodeResult
+from autogen_core.memory import Memory
 from autogen_core.models import ChatCompletionClient, CreateResult, FunctionExecutionResult
-from autogen_core.tools import BaseStreamTool, BaseTool
+from autogen_core.tools import BaseStreamTool, BaseTool, ToolResult, Workbench
 
 __all__ = [
     "AgentId",
@@ -34,16 +36,22 @@ __all__ = [
     "BaseTool",
     "ChatAgentContainer",
     "ChatCompletionClient",
+    "CodeExecutor",
+    "CodeResult",
     "CreateResult",
     "FunctionExecutionResult",
     "GraphFlowManager",
     "HandoffMessage",
+    "Memory",
     "RoutedAgent",
     "SelectorGroupChatManager",
     "SingleThreadedAgentRuntime",
     "TaskResult",
     "Team",
+    "ToolResult",
     "TopicId",
+    "UserProxyAgent",
+    "Workbench",
 ]
 
 AgentResponse: Final = events.GroupChatAgentResponse
@@ -62,6 +70,11 @@ STAMPED: Final[frozenset[type[Any]]] = frozenset(
 def team_id(team: BaseGroupChat) -> str:
     """Return what is the key of every agent of a team's runtime."""
     return team._team_id  # noqa: SLF001 - see the top
+
+
+def is_embedded(team: BaseGroupChat) -> bool:
+    """Return whether a team has a runtime of its own, which ends with its run."""
+    return team._embedded_runtime  # noqa: SLF001 - see the top
 
 
 def team_name(team: BaseGroupChat) -> str:

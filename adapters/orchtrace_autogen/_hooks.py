@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from orchtrace_autogen import _framework as f
 from orchtrace_autogen import _tools
+from orchtrace_autogen._families import Family
+from orchtrace_autogen._human import PauseHooks, user_input
 from orchtrace_autogen._labels import Label, Labels
 from orchtrace_autogen._manager import ManagerHooks
-from orchtrace_autogen._models import ModelHooks
+from orchtrace_autogen._models import CLIENTS
+from orchtrace_autogen._resume import Resumed
 from orchtrace_autogen._runs import RunHooks
 from orchtrace_autogen._runtime import RuntimeHooks
 from orchtrace_autogen._team import TeamRun
-from orchtrace_autogen._telemetry import silence
+from orchtrace_autogen._telemetry import MODES, Telemetry
 from orchtrace_otel.adapter import Patches
+from orchtrace_otel.settings import option
 
 _labels = Labels()
 
@@ -25,29 +29,49 @@ def label(target: object, name: str, role: str | None) -> bool:
 
 
 class Hooks:
-    """The hooks while they are in."""
+    """The hooks while they are in.
+
+    Raises:
+        ConfigError: If a variable of the environment does not hold what it must.
+    """
 
     def __init__(self) -> None:
         self._patches = Patches()
-        self._models = ModelHooks()
+        self._telemetry = Telemetry(option("autogen", "telemetry", MODES))
+        self._families = [
+            Family(f.ChatCompletionClient, CLIENTS),
+            Family(f.Workbench, _tools.WORKBENCHES, self._telemetry.adopt),
+            Family(f.Memory, _tools.MEMORIES),
+            Family(f.CodeExecutor, _tools.EXECUTORS),
+        ]
         self._teams: dict[str, TeamRun] = {}
+        writes_key = option("autogen", "state", ("untouched", "linked")) == "linked"
+        self._resumed = Resumed(self._teams, writes_key=writes_key)
 
     def install(self) -> None:
         """Put them in."""
         patches = self._patches
-        silence(patches)
+        self._telemetry.install(patches)
         self._wrap_entries(patches)
         self._wrap_messages(patches)
         patches.wrap(f.AssistantAgent, "_execute_tool_call", _tools.assistant_call)
         patches.wrap(f.BaseTool, "run_json", _tools.tool_run)
         patches.wrap(f.BaseStreamTool, "run_json_stream", _tools.tool_stream)
-        self._models.instrument()
+        for family in self._families:
+            family.instrument()
 
     def _wrap_entries(self, patches: Patches) -> None:
-        runs = RunHooks(self._teams, _labels)
+        runs = RunHooks(self._teams, _labels, self._resumed)
         patches.wrap(f.BaseGroupChat, "run_stream", runs.team_stream)
         patches.wrap(f.BaseChatAgent, "run", runs.agent_run)
         patches.wrap(f.BaseChatAgent, "run_stream", runs.agent_stream)
+        patches.wrap(f.BaseGroupChat, "reset", self._resumed.reset)
+        patches.wrap(f.BaseGroupChat, "save_state", self._resumed.save)
+        patches.wrap(f.BaseGroupChat, "load_state", self._resumed.load)
+        pauses = PauseHooks(self._teams)
+        patches.wrap(f.BaseGroupChat, "pause", pauses.pause)
+        patches.wrap(f.BaseGroupChat, "resume", pauses.resume)
+        patches.wrap(f.UserProxyAgent, "_get_input", user_input)
 
     def _wrap_messages(self, patches: Patches) -> None:
         runtime = RuntimeHooks(self._teams)
@@ -64,6 +88,7 @@ class Hooks:
 
     def remove(self) -> None:
         """Take them out; runs that are open end, but what they do is not followed any more."""
-        self._models.uninstrument()
+        for family in reversed(self._families):
+            family.uninstrument()
         self._patches.undo()
         self._teams.clear()

@@ -1,9 +1,11 @@
-"""Names and roles that the host gave to its teams and agents."""
+"""What is known about the host's objects: by identity, for as long as they live."""
 
 from __future__ import annotations
 
 import weakref
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
+
+V = TypeVar("V")
 
 
 class Label(NamedTuple):
@@ -13,18 +15,27 @@ class Label(NamedTuple):
     role: str | None = None
 
 
-class Labels:
-    """Names given to objects: by identity, since a host's agents need not be hashable."""
+class Known(Generic[V]):
+    """A fact about each of some objects, which need not be hashable."""
 
     def __init__(self) -> None:
-        self._known: dict[int, tuple[weakref.ref[Any], Label]] = {}
+        self._known: dict[int, tuple[weakref.ref[Any], V]] = {}
 
-    def put(self, owner: object, label: Label) -> None:
-        """Give an object a name for as long as it lives."""
+    def put(self, owner: object, fact: V) -> None:
+        """Know a fact about an object for as long as it lives."""
         key = id(owner)
-        self._known[key] = (weakref.ref(owner, lambda _: self._known.pop(key, None)), label)
+        self._known[key] = (weakref.ref(owner, lambda _: self._known.pop(key, None)), fact)
 
-    def of(self, owner: object) -> Label | None:
-        """Return the name of an object, if it was given one."""
+    def of(self, owner: object) -> V | None:
+        """Return what is known about an object."""
         known = self._known.get(id(owner))
         return known[1] if known is not None and known[0]() is owner else None
+
+    def forget(self, owner: object) -> None:
+        """Know nothing about an object any more."""
+        if self.of(owner) is not None:
+            del self._known[id(owner)]
+
+
+Labels: TypeAlias = Known[Label]
+"""Names and roles that the host gave to its teams and agents."""

@@ -101,6 +101,7 @@ class ManagerHooks:
         team = self._teams.get(manager.id.key)
         if team is not None and team.stopped is None:
             team.stopped = stop_of(manager, message.source, message.content)
+        _is_over(team)
 
     def fails(self, wrapped: Any, manager: f.BaseGroupChatManager, args: Any, kwargs: Any) -> Any:
         """Record the class of the error that ended a team; AutoGen raises another one."""
@@ -112,3 +113,9 @@ class ManagerHooks:
         team = self._teams.get(manager.id.key)
         if team is not None:
             team.stopped = Stop("error", str(error.error_type))
+        _is_over(team)
+
+
+def _is_over(team: TeamRun | None) -> None:
+    if team is not None and team.on_stop is not None:
+        team.on_stop()

@@ -1,13 +1,11 @@
 """LLM turns: every class of model client, each call once.
 
-`ChatCompletionClient.create` is abstract, so that its subclasses are wrapped, those
-that exist and those that come. A call inside a call, of a base class or of a client
-behind a cache, belongs to the outer one.
+A call inside a call, of a base class or of a client behind a cache, belongs to the
+outer one.
 """
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -19,7 +17,7 @@ from orchtrace_autogen._calls import Call, drive, follow
 from orchtrace_autogen._work import Asked, Work, recording, work_of
 from orchtrace_otel import attributes as a
 from orchtrace_otel._guard import guarded
-from orchtrace_otel.adapter import Patches
+from orchtrace_otel.adapter import Wrapper
 from orchtrace_otel.spans import Interval, Value, is_suppressed, open_turn, outcome
 
 _INSIDE: Final = create_key("orchtrace-autogen-model-call")
@@ -66,9 +64,14 @@ class _Turn(Call):
 
 def _facts(result: f.CreateResult) -> dict[str, Value]:
     facts: dict[str, Value] = {a.FINISH_REASONS: [result.finish_reason]}
-    if result.cached:
-        facts[a.CACHED] = True
+    if result.thought:
+        facts[a.THOUGHT] = True
+    if result.logprobs:
+        facts[a.LOGPROBS] = True
     usage = result.usage
+    if result.cached:
+        # It comes with the usage of the call that was answered first, and has cost nothing.
+        return facts | {a.CACHED: True, a.INPUT_TOKENS: 0, a.OUTPUT_TOKENS: 0}
     # No prompt has no tokens: a client that was not told writes zeros.
     if usage.prompt_tokens:
         facts[a.INPUT_TOKENS] = usage.prompt_tokens
@@ -78,21 +81,24 @@ def _facts(result: f.CreateResult) -> dict[str, Value]:
 
 
 def _create(wrapped: Any, client: Any, args: Any, kwargs: Any) -> Any:
-    return follow(lambda: _open(client), wrapped(*args, **kwargs))
+    return follow(lambda: _open(client, kwargs), wrapped(*args, **kwargs))
 
 
 def _create_stream(wrapped: Any, client: Any, args: Any, kwargs: Any) -> Any:
-    return drive(lambda: _open(client), wrapped(*args, **kwargs))
+    return drive(lambda: _open(client, kwargs), wrapped(*args, **kwargs))
 
 
 @guarded
-def _open(client: Any) -> Call | None:
+def _open(client: Any, asked: Mapping[str, Any]) -> Call | None:
     context = get_current()
     scope = recording(context)
     if scope is None or context.get(_INSIDE) is True or is_suppressed(context):
         return None
     model, provider = _model(client), _provider(client)
-    interval = open_turn(scope.activation, model, provider=provider, context=context)
+    facts = {a.OUTPUT_TYPE: "json"} if asked.get("json_output") else None
+    interval = open_turn(
+        scope.activation, model, provider=provider, attributes=facts, context=context
+    )
     # What a tool asks a model for is no answer to the agent's own prompt.
     work = work_of(scope, context) if scope is scope.activation else None
     return _Turn(interval, context, work)
@@ -113,70 +119,4 @@ def _provider(client: Any) -> str | None:
     return next((_PROVIDERS[name] for name in names if name in _PROVIDERS), None)
 
 
-_WRAPPERS: Final = {"create": _create, "create_stream": _create_stream}
-_PATCHES: Final = "_orchtrace_patches"
-
-
-class ModelHooks:
-    """Wraps the classes of model clients while it is on.
-
-    Classes are held weakly, and each holds its own patches: a host that makes classes
-    on the fly must be able to lose them.
-    """
-
-    def __init__(self) -> None:
-        self._kinds: weakref.WeakSet[type] = weakref.WeakSet()
-        self._adopt: Any = None
-
-    def instrument(self) -> None:
-        """Wrap the classes that exist and those that come."""
-        base: Any = f.ChatCompletionClient
-        above: Any = super
-        hooks = self
-
-        def adopt(cls: Any, /, **kwargs: Any) -> None:
-            above(base, cls).__init_subclass__(**kwargs)
-            hooks.adopt(cls)
-
-        self._adopt = classmethod(adopt)
-        base.__init_subclass__ = self._adopt
-        for kind in _subclasses(base):
-            self.adopt(kind)
-
-    @guarded
-    def adopt(self, kind: type) -> None:
-        """Wrap the calls that a class defines itself."""
-        if self._adopt is None or _PATCHES in vars(kind):
-            return
-        own = [name for name in _WRAPPERS if _is_concrete(vars(kind).get(name))]
-        if not own:
-            return
-        patches = Patches()
-        for name in own:
-            patches.wrap(kind, name, _WRAPPERS[name])
-        setattr(kind, _PATCHES, patches)
-        self._kinds.add(kind)
-
-    def uninstrument(self) -> None:
-        """Restore the very originals where nobody wrapped ours since."""
-        base: Any = f.ChatCompletionClient
-        own: dict[str, Any] = dict(base.__dict__)
-        if own.get("__init_subclass__") is self._adopt:
-            del base.__init_subclass__
-        self._adopt = None
-        for kind in list(self._kinds):
-            vars(kind)[_PATCHES].undo()
-            delattr(kind, _PATCHES)
-        self._kinds.clear()
-
-
-def _is_concrete(function: object) -> bool:
-    return callable(function) and not getattr(function, "__isabstractmethod__", False)
-
-
-def _subclasses(base: type) -> list[type]:
-    found: list[type] = []
-    below: list[type] = base.__subclasses__()
-    for kind in below:
-        found += [kind, *_subclasses(kind)]
-    return list(dict.fromkeys(found))
+CLIENTS: Final[Mapping[str, Wrapper]] = {"create": _create, "create_stream": _create_stream}

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, MutableMapping
+import functools
+import weakref
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from contextvars import Token
 from typing import Any
 
@@ -11,6 +13,7 @@ from opentelemetry.context import Context, attach, get_current
 from orchtrace_autogen import _framework as f
 from orchtrace_autogen._calls import Call, drive, follow
 from orchtrace_autogen._labels import Label, Labels
+from orchtrace_autogen._resume import Resumed
 from orchtrace_autogen._stops import IDLE, Stop
 from orchtrace_autogen._team import TeamRun
 from orchtrace_autogen._work import Work, team_of, work_of
@@ -25,6 +28,7 @@ from orchtrace_otel.spans import (
     error_type,
     is_suppressed,
     join_run,
+    link_runs,
     open_activation,
     outcome,
     scope_of,
@@ -51,6 +55,15 @@ class Entry:
         self.run = run
         self.host = host
         self._flow = back
+
+    @property
+    def link(self) -> str | None:
+        """What a later run goes on from, `<run id>:<event id>`, once it is closed."""
+        activation, run = self.activation, self.activation.run
+        if self.host is not None or not run.is_recording:
+            return None
+        event = run.stop_id if self.run is not None else activation.closed.event_id
+        return f"{run.id}:{event}" if event else None
 
     def close(self, stop: Stop, error: BaseException | None, edges: list[Edge]) -> None:
         """End the activation and, if it was begun here, the run."""
@@ -91,7 +104,7 @@ class Entry:
 
 
 def enter(
-    owner: object, name: str, role: str | None, *, is_team: bool, task: object
+    owner: object, label: Label, *, is_team: bool, task: object, links: Sequence[str] = ()
 ) -> Entry | None:
     """Open an activation for `owner`, below the current one or in a run of its own."""
     context = get_current()
@@ -99,24 +112,31 @@ def enter(
     if scope is None or (scope.run.is_closed and not scope.run.is_remote):
         scope = join_run()
     if scope is None:
-        return _enter_run(owner, Label(name, role), is_team=is_team, task=task)
+        return _enter_run(owner, label, is_team=is_team, task=task, links=links)
     if not scope.run.is_recording or is_suppressed(context):
         return None
     caller = scope.activation
     if caller.owner is owner:
         return Entry(caller, host=work_of(caller, context)) if is_team else None
     flow = scope.flow.here()
-    activation = _open(caller, owner, Label(name, role), flow, context)
+    activation = _open(caller, owner, label, flow, context)
+    others = [link for link in links if not link.startswith(caller.run.id)]
+    if others:
+        activation.set({a.RUN_LINKS: others})
+        link_runs(activation, others)
     return Entry(activation, back=flow)
 
 
-def _enter_run(owner: object, label: Label, *, is_team: bool, task: object) -> Entry | None:
+def _enter_run(
+    owner: object, label: Label, *, is_team: bool, task: object, links: Sequence[str]
+) -> Entry | None:
     name, role = label
     run = start_run(
         name,
         agent=name if is_team else ORCHESTRATOR,
         system="autogen",
         task_id=content.task_id((_text(task),), {}),
+        links=links,
         attributes={a.ROLE: role} if is_team and role else None,
     )
     if run is None:
@@ -190,7 +210,7 @@ class TeamCall(_Entered):
 
     __slots__ = ("_is_over", "_leave", "team")
 
-    def __init__(self, entry: Entry, team: TeamRun, leave: Callable[[], None]) -> None:
+    def __init__(self, entry: Entry, team: TeamRun, leave: Callable[[Entry], None]) -> None:
         super().__init__(entry, team.work)
         self.team = team
         self._leave = leave
@@ -211,7 +231,6 @@ class TeamCall(_Entered):
         if self._is_over:
             return
         self._is_over = True
-        self._leave()
         team = self.team
         stop = team.stopped or IDLE
         if error is not None:
@@ -221,6 +240,8 @@ class TeamCall(_Entered):
         edge_type = "causal" if self.entry.run is not None else "return"
         edges = team.ending(edge_type) + team.work.rest()
         self.entry.close(stop, error, edges)
+        team.was_left = error is not None and team.stopped is None
+        self._leave(self.entry)
 
 
 class RunHooks:
@@ -229,11 +250,15 @@ class RunHooks:
     Args:
         teams: The teams that run, by id; the runtime's hooks look them up.
         labels: The names that the host gave to its objects.
+        resumed: What runs of teams go on from.
     """
 
-    def __init__(self, teams: MutableMapping[str, TeamRun], labels: Labels) -> None:
+    def __init__(
+        self, teams: MutableMapping[str, TeamRun], labels: Labels, resumed: Resumed
+    ) -> None:
         self._teams = teams
         self._labels = labels
+        self._resumed = resumed
 
     def team_stream(self, wrapped: Any, team: f.BaseGroupChat, args: Any, kwargs: Any) -> Any:
         """Trace `BaseGroupChat.run_stream`, which `run` consumes too."""
@@ -252,28 +277,52 @@ class RunHooks:
         self, team: f.BaseGroupChat, args: Any, kwargs: Mapping[str, Any]
     ) -> Call | None:
         label = self._labels.of(team) or Label(f.team_name(team))
-        entry = enter(team, label.name, label.role, is_team=True, task=_task(args, kwargs))
+        link = self._resumed.link(team)
+        entry = enter(
+            team,
+            label,
+            is_team=True,
+            task=_task(args, kwargs),
+            links=() if link is None else (link,),
+        )
         if entry is None:
             return None
         activation = entry.activation
         running = TeamRun(activation, team_of(activation.run, get_current()), self._labels)
         team_id = f.team_id(team)
         # A team that runs already refuses to run again; the one that runs keeps its place.
-        if activation.run.is_recording:
-            self._teams.setdefault(team_id, running)
+        before = self._teams.get(team_id)
+        if activation.run.is_recording and (before is None or before.on_stop is not None):
+            self._teams[team_id] = running
+        return TeamCall(entry, running, functools.partial(self._leave, team, running))
 
-        def leave() -> None:
-            if self._teams.get(team_id) is running:
-                del self._teams[team_id]
+    def _leave(self, team: f.BaseGroupChat, running: TeamRun, entry: Entry) -> None:
+        """Follow a team no more, unless its consumer left it to a runtime that goes on."""
+        team_id = f.team_id(team)
+        if self._teams.get(team_id) is not running:
+            return
+        link = entry.link
+        if link is not None:
+            self._resumed.ended(team, link)
+        if not running.was_left or f.is_embedded(team):
+            del self._teams[team_id]
+            return
+        teams = self._teams
 
-        return TeamCall(entry, running, leave)
+        def forget(_: object = None) -> None:
+            if teams.get(team_id) is running:
+                del teams[team_id]
+
+        # Until its manager ends it, it runs again, or it is gone.
+        running.on_stop = forget
+        running.host = weakref.ref(team, forget)
 
     @guarded
     def _open_agent(
         self, agent: f.BaseChatAgent, args: Any, kwargs: Mapping[str, Any]
     ) -> Call | None:
         label = self._labels.of(agent) or Label(agent.name)
-        entry = enter(agent, label.name, label.role, is_team=False, task=_task(args, kwargs))
+        entry = enter(agent, label, is_team=False, task=_task(args, kwargs))
         return None if entry is None else AgentCall(entry)
 
 

@@ -8,8 +8,9 @@ whatever was current when it was started.
 
 from __future__ import annotations
 
+import weakref
 from collections import OrderedDict, deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeVar, cast
 
 from orchtrace_autogen import _framework as f
@@ -70,6 +71,10 @@ class TeamRun:
         turns: Turns that are open, by the type of the container that handles them.
         candidates: Who the manager chooses from, where it said so itself.
         stopped: Why the manager ended it, once it did.
+        paused: The pause that it is in, if it is in one.
+        was_left: Whether its caller was gone before the manager ended it.
+        on_stop: Called when the manager ends it, where its consumer left it behind.
+        host: The team itself, where its consumer left it behind.
     """
 
     def __init__(self, activation: Activation, outer: TeamRun | None, labels: Labels) -> None:
@@ -82,6 +87,10 @@ class TeamRun:
         self.turns: dict[str, Work] = {}
         self.candidates: list[str] | None = None
         self.stopped: Stop | None = None
+        self.paused: Mark | None = None
+        self.was_left = False
+        self.on_stop: Callable[[], None] | None = None
+        self.host: weakref.ref[Any] | None = None
         self._sent: Remembered[Cause] = Remembered(activation.run)
         self._waiting: list[Cause] = []
         self._requested: dict[str, deque[Cause]] = {}

@@ -1,9 +1,12 @@
-"""Tool calls: as an assistant makes them, and as any other agent runs a tool."""
+"""Tool calls: as an assistant makes them, as a workbench serves them, as any agent runs a tool.
+
+One call goes through up to three of these entries; the outermost one is the event.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from opentelemetry.context import get_current
 
@@ -12,8 +15,18 @@ from orchtrace_autogen._calls import Call, drive, follow
 from orchtrace_autogen._work import ToolCall, recording, tool_of, work_of
 from orchtrace_otel import attributes as a
 from orchtrace_otel._guard import guarded
+from orchtrace_otel.adapter import Wrapper
 from orchtrace_otel.flow import Flow
-from orchtrace_otel.spans import is_suppressed, open_tool, outcome
+from orchtrace_otel.spans import Value, is_suppressed, open_tool, outcome
+
+ASSISTANT: Final = 0
+WORKBENCH: Final = 1
+TOOL: Final = 2
+
+CODE: Final = "execute_code"
+"""Name of the tool that an executor of code is."""
+MEMORY_QUERY: Final = "memory.query"
+MEMORY_ADD: Final = "memory.add"
 
 
 class _Tool(Call):
@@ -37,6 +50,10 @@ class _Tool(Call):
 
 def _is_error(result: Any) -> bool:
     """Whether a call came back as an error: an assistant's is a pair of call and result."""
+    if isinstance(result, f.CodeResult):
+        return result.exit_code != 0
+    if isinstance(result, f.ToolResult):
+        return result.is_error
     if not isinstance(result, tuple):
         return False
     parts = cast("tuple[object, ...]", result)
@@ -51,34 +68,112 @@ def assistant_call(wrapped: Any, _assistant: Any, args: Any, kwargs: Mapping[str
 
 @guarded
 def _open_call(call: Any) -> Call | None:
-    return _open(str(call.name), str(call.id), is_taken=False)
+    return _open(str(call.name), str(call.id), ASSISTANT)
 
 
 def tool_run(wrapped: Any, tool: f.BaseTool[Any, Any], args: Any, kwargs: Mapping[str, Any]) -> Any:
     """Trace `BaseTool.run_json`."""
-    return follow(lambda: _open_run(tool, args, kwargs), wrapped(*args, **kwargs))
+    call_id = _third(args, kwargs)
+    if _is_inside(call_id, TOOL):
+        return wrapped(*args, **kwargs)
+    return follow(lambda: _open(tool.name, call_id, TOOL), wrapped(*args, **kwargs))
 
 
 def tool_stream(
     wrapped: Any, tool: f.BaseStreamTool[Any, Any, Any], args: Any, kwargs: Mapping[str, Any]
 ) -> Any:
     """Trace `BaseStreamTool.run_json_stream`."""
-    return drive(lambda: _open_run(tool, args, kwargs), wrapped(*args, **kwargs))
+    call_id = _third(args, kwargs)
+    if _is_inside(call_id, TOOL):
+        return wrapped(*args, **kwargs)
+    return drive(lambda: _open(tool.name, call_id, TOOL), wrapped(*args, **kwargs))
+
+
+def _third(args: Any, kwargs: Mapping[str, Any]) -> str | None:
+    given: str | None = kwargs.get("call_id") or next(iter(args[2:]), None)
+    return given
+
+
+def _workbench(wrapped: Any, _workbench: Any, args: Any, kwargs: Mapping[str, Any]) -> Any:
+    name, call_id = _asked(args, kwargs)
+    if _is_inside(call_id, WORKBENCH):
+        return wrapped(*args, **kwargs)
+    return follow(lambda: _open(name, call_id, WORKBENCH), wrapped(*args, **kwargs))
+
+
+def _workbench_stream(wrapped: Any, _workbench: Any, args: Any, kwargs: Mapping[str, Any]) -> Any:
+    name, call_id = _asked(args, kwargs)
+    if _is_inside(call_id, WORKBENCH):
+        return wrapped(*args, **kwargs)
+    return drive(lambda: _open(name, call_id, WORKBENCH), wrapped(*args, **kwargs))
+
+
+def _asked(args: Any, kwargs: Mapping[str, Any]) -> tuple[str, str | None]:
+    call_id = kwargs.get("call_id") or next(iter(args[3:]), None)
+    return str(args[0] if args else kwargs.get("name")), call_id
+
+
+WORKBENCHES: Final[Mapping[str, Wrapper]] = {
+    "call_tool": _workbench,
+    "call_tool_stream": _workbench_stream,
+}
+
+
+def _code(wrapped: Any, _executor: Any, args: Any, kwargs: Mapping[str, Any]) -> Any:
+    return follow(_open_code, wrapped(*args, **kwargs))
 
 
 @guarded
-def _open_run(tool: f.BaseTool[Any, Any], args: Any, kwargs: Mapping[str, Any]) -> Call | None:
-    call_id = kwargs.get("call_id") or next(iter(args[2:]), None)
+def _open_code() -> Call | None:
+    """Open a call unless it is how a tool does its work, or an executor another one's."""
+    context = get_current()
+    scope = recording(context)
+    if scope is None or scope is not scope.activation:
+        return None
+    return _open(CODE, None, TOOL)
+
+
+EXECUTORS: Final[Mapping[str, Wrapper]] = {"execute_code_blocks": _code}
+
+
+def _query(wrapped: Any, _memory: Any, args: Any, kwargs: Mapping[str, Any]) -> Any:
+    return follow(lambda: _open_memory(MEMORY_QUERY), wrapped(*args, **kwargs))
+
+
+def _add(wrapped: Any, _memory: Any, args: Any, kwargs: Mapping[str, Any]) -> Any:
+    return follow(lambda: _open_memory(MEMORY_ADD), wrapped(*args, **kwargs))
+
+
+@guarded
+def _open_memory(name: str) -> Call | None:
+    """Open a call unless another use of a memory is made up of it."""
     context = get_current()
     scope = recording(context)
     around = None if scope is None else tool_of(scope, context)
-    if around is not None and not around.is_taken and around.call_id == call_id:
-        around.is_taken = True
+    if around is not None and around.is_memory:
         return None
-    return _open(tool.name, call_id, is_taken=True)
+    return _open(name, None, TOOL, {a.TOOL_TYPE: "datastore"})
 
 
-def _open(name: str, call_id: str | None, *, is_taken: bool) -> Call | None:
+MEMORIES: Final[Mapping[str, Wrapper]] = {"update_context": _query, "query": _query, "add": _add}
+
+
+@guarded
+def _is_inside(call_id: str | None, level: int) -> bool:
+    """Whether what is entered is the call that is open: the same id, one entry further in."""
+    context = get_current()
+    scope = recording(context)
+    around = None if scope is None else tool_of(scope, context)
+    if around is None or around.level >= level or around.call_id != call_id:
+        return False
+    around.level = level
+    return True
+
+
+@guarded
+def _open(
+    name: str, call_id: str | None, level: int, facts: Mapping[str, Value] | None = None
+) -> Call | None:
     context = get_current()
     scope = recording(context)
     if scope is None or is_suppressed(context):
@@ -86,12 +181,15 @@ def _open(name: str, call_id: str | None, *, is_taken: bool) -> Call | None:
     flow = scope.flow.here()
     work = work_of(scope, context)
     edges, turns = (flow.take(), []) if work is None else work.caused(call_id, flow)
+    attributes: dict[str, Value] = dict(facts) if facts else {}
+    if turns:
+        attributes[a.TURNS] = turns
     opened = open_tool(
         scope.activation,
         name,
         call_id=call_id or None,
         edges=edges,
-        attributes={a.TURNS: turns} if turns else None,
+        attributes=attributes,
         context=context,
     )
-    return _Tool(ToolCall(opened, call_id, is_taken=is_taken), flow)
+    return _Tool(ToolCall(opened, call_id, level=level, is_memory=bool(facts)), flow)

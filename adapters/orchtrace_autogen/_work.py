@@ -95,15 +95,17 @@ class ToolCall:
     Attributes:
         scope: Its span.
         call_id: Its id; what runs inside under the same id is the same call.
-        is_taken: Whether the tool's own entry has been seen.
+        level: How far in it was entered: by an assistant, a workbench or the tool itself.
+        is_memory: Whether it is a use of a memory.
     """
 
-    __slots__ = ("call_id", "is_taken", "scope")
+    __slots__ = ("call_id", "is_memory", "level", "scope")
 
-    def __init__(self, scope: Scope, call_id: str | None, *, is_taken: bool) -> None:
+    def __init__(self, scope: Scope, call_id: str | None, *, level: int, is_memory: bool) -> None:
         self.scope = scope
         self.call_id = call_id
-        self.is_taken = is_taken
+        self.level = level
+        self.is_memory = is_memory
 
     @property
     def context(self) -> Context:

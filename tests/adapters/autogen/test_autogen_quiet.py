@@ -83,8 +83,8 @@ def test_run_that_outlives_the_instrumentation_ends(plain) -> None:
     assert captured.trace.stop["status"] == "ok"
 
 
-def test_team_that_runs_on_after_its_consumer_left(traced, plain) -> None:
-    """On a runtime of the host's a team goes on; what is open then still ends."""
+def test_team_that_runs_on_after_its_consumer_left(plain) -> None:
+    """On a runtime of the host's a team goes on: its run has stopped, its turns are late spans."""
 
     async def leave() -> None:
         runtime = SingleThreadedAgentRuntime()
@@ -97,8 +97,15 @@ def test_team_that_runs_on_after_its_consumer_left(traced, plain) -> None:
         await runtime.stop_when_idle()
         assert [agent.spoke for agent in agents] == [3, 3]
 
-    asyncio.run(leave())
-    assert traced.trace.stop["stop_reason"] == "consumer_closed"
+    with capture() as captured, orchtrace.instrument("autogen"):
+        asyncio.run(leave())
+    assert (captured.open, captured.ended_twice) == ({}, [])
+    assert captured.trace.stop["stop_reason"] == "consumer_closed"
+    turns = [span for span in captured.spans if "orchtrace.opens" in span.attributes]
+    assert [span.name for span in turns].count("invoke_agent a") == 3
+    assert [span.name for span in turns].count("invoke_agent b") == 3
+    assert {span.attributes["orchtrace.run.id"] for span in turns} == {captured.trace.trace_id}
+    assert captured.pipeline.losses["late_spans"] > 0
 
 
 def test_agents_of_the_core_are_left_alone(traced) -> None:

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from opentelemetry.context import Context
 from opentelemetry.sdk.trace.sampling import Decision, Sampler, SamplingResult
-from opentelemetry.trace import Link, SpanKind, TraceState
-from opentelemetry.util.types import Attributes
 
 from orchtrace_otel import attributes as a
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from opentelemetry.util.types import Attributes
+    from opentelemetry.trace import Link, SpanKind, TraceState
+    from opentelemetry.context import Context
 
 
 class RecordOurs(Sampler):
@@ -36,7 +39,9 @@ class RecordOurs(Sampler):
         result = self._inner.should_sample(
             parent_context, trace_id, name, kind, attributes, links, trace_state
         )
-        ours = attributes is not None and (a.OPENS in attributes or a.VERB in attributes or a.RUN_ID in attributes)
+        ours = attributes is not None and (
+            a.OPENS in attributes or a.VERB in attributes or a.RUN_ID in attributes
+        )
         if result.decision is not Decision.DROP or not ours:
             return result
         return SamplingResult(Decision.RECORD_ONLY, attributes, result.trace_state)

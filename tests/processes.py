@@ -7,9 +7,9 @@ import textwrap
 
 
 def run(code: str, **environment: str) -> str:
-    """Run Python code with some variables, none of ours or OpenTelemetry's beside; return its output.
+    """Run Python code with some variables, none of ours or OpenTelemetry's beside.
 
-    Its warnings are errors, and what it logs is part of the output.
+    Its warnings are errors; what it prints and logs is returned.
     """
     kept = {
         name: value

@@ -24,10 +24,11 @@ _MOST_GATHERED: Final = 10_000
 
 
 class Writer(NamedTuple):
-    """A task that wrote a channel, and the decision by which it did, if it was one."""
+    """A task that wrote a channel, and the decision or hand-off by which it did, if any."""
 
     task: Task
     decision: Mark | None
+    is_handoff: bool = False
 
 
 class Write(NamedTuple):

@@ -7,6 +7,8 @@ from typing import Any, Final
 
 from orchtrace_otel.decorators import MARK, Plan
 
+_SUPERVISOR: Final = "langgraph_supervisor."
+
 UNNAMED: Final = "LangGraph"
 """What LangGraph calls a graph that was given no name."""
 
@@ -25,7 +27,7 @@ class Graph:
             first writer of a name counts; None until a run of it is seen.
     """
 
-    __slots__ = ("_drawn", "_plans", "gathering", "is_named", "name", "role")
+    __slots__ = ("_drawn", "_plans", "_workers", "gathering", "is_named", "name", "role")
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -34,6 +36,7 @@ class Graph:
         self.gathering: dict[str, bool] | None = None
         self._drawn: dict[str, frozenset[str]] = {}
         self._plans: dict[str, Plan | None] = {}
+        self._workers: dict[str, bool] = {}
 
     def rename(self, name: str | None, role: str | None) -> None:
         """Take a name and a role given by the user."""
@@ -65,6 +68,16 @@ class Graph:
             plan = found if isinstance(found, Plan) and found.kind == "agent" else None
             self._plans[name] = plan
             return plan
+
+    def is_worker(self, name: str, node: Any) -> bool:
+        """Whether a node is langgraph-supervisor's call of a worker: the node is the worker."""
+        found = self._workers.get(name)
+        if found is None:
+            function = getattr(getattr(node, "bound", None), "func", None)
+            module = getattr(function, "__module__", None)
+            found = isinstance(module, str) and module.startswith(_SUPERVISOR)
+            self._workers[name] = found
+        return found
 
 
 _known: weakref.WeakKeyDictionary[Any, Graph] = weakref.WeakKeyDictionary()

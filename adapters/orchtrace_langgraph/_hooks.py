@@ -12,6 +12,7 @@ from typing import Any, Final, TypeAlias
 from orchtrace_langgraph import _runs, _tasks
 from orchtrace_langgraph._decisions import chose, went
 from orchtrace_langgraph._framework import find
+from orchtrace_langgraph._handoffs import hand_over
 from orchtrace_langgraph._tasks import Entered, Task
 from orchtrace_langgraph._tools import arun_tool, run_tool
 from orchtrace_langgraph._turns import astart_model, end_model, fail_model, give_up, start_model
@@ -143,6 +144,8 @@ def run_task(wrapped: Wrapped, _: Any, args: Args, kwargs: Kwargs) -> Any:
         _leave(task, entered, error)
         raise
     went(task, result)
+    if task.author is not None or task.is_worker:
+        hand_over(task, args[0], result)
     _leave(task, entered, None)
     return result
 
@@ -163,6 +166,8 @@ async def _arun_task(task: Task, wrapped: Wrapped, args: Args, kwargs: Kwargs) -
         _leave(task, entered, error)
         raise
     went(task, result)
+    if task.author is not None or task.is_worker:
+        hand_over(task, args[0], result)
     _leave(task, entered, None)
     return result
 

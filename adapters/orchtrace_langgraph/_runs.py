@@ -13,6 +13,7 @@ from orchtrace_langgraph._causes import SENDS, Write, Writer, Writers, triggerin
 from orchtrace_langgraph._decisions import Decision
 from orchtrace_langgraph._framework import find
 from orchtrace_langgraph._graphs import Graph
+from orchtrace_langgraph._handoffs import bring
 from orchtrace_langgraph._tasks import Task
 from orchtrace_otel import attributes as a
 from orchtrace_otel import spans
@@ -52,6 +53,7 @@ class GraphRun:
         "_instances",
         "_is_own",
         "_leaves",
+        "_outer",
         "_run",
         "_waiting",
         "_writers",
@@ -61,7 +63,7 @@ class GraphRun:
         "tasks",
     )
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - every part is known at the start
         self,
         graph: Graph,
         activation: Activation,
@@ -69,6 +71,7 @@ class GraphRun:
         run: Run | None = None,
         flow: Flow | None = None,
         is_own: bool = True,
+        outer: Task | None = None,
     ) -> None:
         self.graph = graph
         self.activation = activation
@@ -77,6 +80,7 @@ class GraphRun:
         self._run = run
         self._flow = flow
         self._is_own = is_own
+        self._outer = outer
         self._instances: dict[str, str] = {}
         self._leaves: deque[Edge] = deque(maxlen=_MOST_LEAVES)
         self._ends: list[Edge] | None = None
@@ -107,6 +111,9 @@ class GraphRun:
                 task.instance = self.activation.run.instance(self._agent(task))
             else:
                 self._use_again(task)
+            handed = next((w.task for w in found if w.is_handoff), None)
+            if handed is not None and handed.activation is not None:
+                task.opens, task.by = "begin", handed.activation.agent
 
     def called(self, loop: Any, host: Any, caller_host: Any) -> None:
         """Take in a task that another task called, in the functional API."""
@@ -134,6 +141,7 @@ class GraphRun:
         tags: Any = getattr(node, "tags", None) or ()
         task = Task(self, host, node, is_hidden=_HIDDEN in tags)
         task.plan = self.graph.plan(host.name, node)
+        task.is_worker = self.graph.is_worker(host.name, node)
         self.tasks[host.id] = task
         _tasks.waiting[id(host)] = task
         self._waiting.append(id(host))
@@ -155,7 +163,7 @@ class GraphRun:
     def _opening(self, writers: list[Writer], *, is_send: bool) -> list[Edge]:
         if not writers:
             return [("causal", self.activation.opened)]
-        if len(writers) == 1 and is_send:
+        if len(writers) == 1 and is_send and not writers[0].is_handoff:
             writer = writers[0]
             marks = writer.task.marks() if writer.decision is None else [writer.decision]
             return [("spawn", mark) for mark in marks]
@@ -188,6 +196,7 @@ class GraphRun:
 
     def _wrote(self, task: Task, host: Any, writes: list[Write], writers: Writers) -> None:
         """Note what one task wrote, and what its routers chose."""
+        handed = task.handoffs or {}
         by_node: dict[str, Mark] = {}
         by_send: dict[int, Mark] = {}
         ended: list[Edge] = []
@@ -204,6 +213,10 @@ class GraphRun:
         found: list[tuple[Write, Mark | None, bool]] = []
         for write in writes:
             is_send = write.channel == SENDS
+            delegated = handed.get(id(write.value) if is_send else write.chosen or "")
+            if delegated is not None:
+                writers.add(write, Writer(task, delegated, is_handoff=True))
+                continue
             mark = by_send.get(id(write.value)) if is_send else by_node.get(write.chosen or "")
             is_gone = mark is None and write.chosen is not None and write.channel not in drawn
             if is_gone:
@@ -235,6 +248,8 @@ class GraphRun:
     @guarded
     def end(self, loop: Any, error: BaseException | None) -> None:
         """Close what the run opened; every way out of the loop comes through here."""
+        if error is not None:
+            bring(error, self.tasks.values(), self._outer)
         status, reason, detail, error = _outcome(loop, error)
         edges = self._final()
         if self._run is not None:
@@ -289,9 +304,11 @@ def _edges(writer: Writer) -> list[Edge]:
 
 def _marks(writers: Iterable[Writer]) -> list[Mark]:
     found: dict[str, Mark] = {}
-    for task, decision in writers:
-        for mark in task.marks() if decision is None else (decision,):
-            found[mark.event_id] = mark
+    for task, decision, is_handoff in writers:
+        marks = task.marks() if decision is None else [decision]
+        if is_handoff and task.author is not None:
+            marks += task.author.marks()
+        found.update((mark.event_id, mark) for mark in marks)
     return list(found.values())
 
 
@@ -327,9 +344,9 @@ def begin(loop: Any) -> GraphRun | None:
     if spans.is_suppressed(context):
         return None
     caller = scope.activation
-    outer = _tasks.CURRENT.get()
+    outer = _tasks.CURRENT.get() or _calling(loop)
     if outer is not None and outer.activation is caller and _is_node(outer, loop, graph, name):
-        return GraphRun(graph, caller, is_own=False)
+        return GraphRun(graph, caller, is_own=False, outer=outer)
     flow = scope.flow.here()
     activation = spans.open_activation(
         caller,
@@ -339,22 +356,29 @@ def begin(loop: Any) -> GraphRun | None:
         # In a thread that carries no context its parent is the caller's span.
         context=None if spans.scope_of(context) is None else context,
     )
-    return GraphRun(graph, activation, flow=flow)
+    return GraphRun(graph, activation, flow=flow, outer=outer)
 
 
 def _scope(loop: Any) -> Scope | None:
     """Return the activation or the tool call in which a graph is called, if its run is open."""
     scope = spans.scope_of(otel_context.get_current())
     if scope is None:
-        task = _tasks.running.get(loop.config.get("configurable", {}).get("__pregel_task_id", ""))
+        task = _calling(loop)
         scope = task.activation if task is not None else None
     if scope is not None and (scope.run.is_remote or not scope.run.is_closed):
         return scope
     return spans.join_run()
 
 
+def _calling(loop: Any) -> Task | None:
+    """Return the task with whose configuration a graph was called, while it runs."""
+    return _tasks.running.get(loop.config.get("configurable", {}).get("__pregel_task_id", ""))
+
+
 def _is_node(task: Task, loop: Any, graph: Graph, name: str) -> bool:
     """Whether a graph is itself the node that runs: then the node's activation is its own."""
+    if task.is_worker and name == task.name:
+        return True
     bound = getattr(task.node, "bound", None)
     return getattr(bound, "nodes", None) is loop.nodes and (not graph.is_named or name == task.name)
 

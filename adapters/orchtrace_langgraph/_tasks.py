@@ -17,6 +17,7 @@ from orchtrace_otel.spans import Activation
 
 if TYPE_CHECKING:
     from orchtrace_langgraph._decisions import Decision
+    from orchtrace_langgraph._handoffs import Transfer
     from orchtrace_langgraph._runs import GraphRun
     from orchtrace_otel.decorators import Plan
 
@@ -29,13 +30,19 @@ class Task:
         name: Name of its node.
         node: Its node, with what is bound to it.
         is_hidden: Whether it only hands on the input.
+        is_worker: Whether it is langgraph-supervisor's call of a worker.
         edges: Causes of its opening.
-        opens: How it opens: `spawn` or `delegate`.
+        opens: How it opens: `spawn` or `delegate`; `begin` after a hand-off.
+        by: The agent that handed over to it.
         instance: Which life of the agent it is.
         plan: What `@orchtrace.agent` on its function says.
         activation: Its activation, once it runs.
         caller: The task that called it, in the functional API.
         author: The task inside that handed over with `Command(graph=PARENT)`.
+        command: That command, until the task has closed.
+        left: Identity of the exception with which it handed over itself.
+        transfers: Its tool calls that answered with a command.
+        handoffs: The delegations that it recorded, by node, or by identity of a packet.
         decisions: What its routers chose, by router, and where its command goes, by None.
         turns: LLM calls that are still open, by LangChain's id.
     """
@@ -43,17 +50,23 @@ class Task:
     __slots__ = (
         "activation",
         "author",
+        "by",
         "caller",
+        "command",
         "decisions",
         "edges",
+        "handoffs",
         "id",
         "instance",
         "is_hidden",
+        "is_worker",
+        "left",
         "name",
         "node",
         "opens",
         "plan",
         "run",
+        "transfers",
         "turns",
     )
 
@@ -63,6 +76,7 @@ class Task:
         self.name: str = host.name
         self.node = node
         self.is_hidden = is_hidden
+        self.is_worker = False
         self.edges: list[Edge] = []
         self.opens = "spawn"
         self.instance: str | None = None
@@ -70,6 +84,11 @@ class Task:
         self.activation: Activation | None = None
         self.caller: Task | None = None
         self.author: Task | None = None
+        self.command: Any = None
+        self.left: int | None = None
+        self.transfers: list[Transfer] | None = None
+        self.handoffs: dict[str | int, Mark] | None = None
+        self.by: str | None = None
         self.decisions: dict[int | None, Decision] | None = None
         self.turns: set[UUID] | None = None
 
@@ -111,6 +130,7 @@ def enter(task: Task) -> Entered:
         task.name if plan is None else plan.name,
         opens=task.opens,
         instance=task.instance,
+        by=task.by,
         role=None if plan is None else plan.role,
         edges=task.edges,
         attributes=None if task.run.is_exact else _INFERRED,
@@ -129,7 +149,6 @@ def leave(task: Task, entered: Entered | None, error: BaseException | None) -> N
     """Close a task's activation and make current what was before."""
     if entered is None:
         return
-    outer = entered[0].old_value
     # A coroutine that is thrown away is closed wherever that happens; there is
     # nothing to restore there.
     if not isinstance(error, GeneratorExit):
@@ -140,8 +159,8 @@ def leave(task: Task, entered: Entered | None, error: BaseException | None) -> N
         return
     running.pop(task.id, None)
     status, reason = spans.outcome(error)
-    if reason == "handoff" and isinstance(outer, Task):
-        outer.author = task.author or task
+    if reason == "handoff":
+        task.left = id(error)
     activation.end(status, error=error if status == "error" else None)
     if task.caller is not None and task.caller.activation is not None:
         task.caller.activation.flow.returned(activation.closed)

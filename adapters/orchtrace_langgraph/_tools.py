@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from opentelemetry import context as otel_context
 
+from orchtrace_langgraph._handoffs import Transfer, each
+from orchtrace_langgraph._tasks import CURRENT
 from orchtrace_langgraph._turns import Asked, asked_for
 from orchtrace_otel import attributes as a
 from orchtrace_otel import spans
@@ -23,6 +25,7 @@ class _Call(NamedTuple):
     """A tool call that is open."""
 
     tool: Scope
+    call_id: str | None
     flow: Flow
     asked: Asked | None
     token: Token[Context]
@@ -49,7 +52,7 @@ def _enter(tool: Any, kwargs: dict[str, Any]) -> _Call | None:
         attributes=None if asked is None else {a.TURNS: (asked.turn,)},
         context=context,
     )
-    return _Call(opened, flow, asked, opened.attach())
+    return _Call(opened, call_id, flow, asked, opened.attach())
 
 
 def _without_siblings(edges: list[Edge], asked: Asked, flow: Flow) -> list[Edge]:
@@ -76,6 +79,18 @@ def _leave(call: _Call, result: Any, error: BaseException | None) -> None:
     if call.asked is not None:
         call.asked.answers.add(call.tool.closed.event_id)
     call.flow.returned(call.tool.closed, "tool_dependency")
+    if type(result).__name__ == "Command" and result.goto:
+        _note_transfer(call, result)
+
+
+def _note_transfer(call: _Call, command: Any) -> None:
+    task = CURRENT.get()
+    if task is None:
+        return
+    if task.transfers is None:
+        task.transfers = []
+    turn = None if call.asked is None else call.asked.turn
+    task.transfers.append(Transfer(each(command.goto), call.call_id, turn, call.tool.closed))
 
 
 def run_tool(

@@ -80,6 +80,10 @@ test-lowest: ## run the tests with the oldest dependencies that pyproject.toml a
 	$(LOWEST)/bin/python -m pip check
 	$(LOWEST)/bin/python -m pytest -n auto $(ARGS) $(TESTS)
 
+.PHONY: test-causality
+test-causality: $(VENV)/.ready-dev ## causes in 500 random AutoGen teams beside the record of those who took part
+	ORCHTRACE_RANDOM_TEAMS=500 $(PY) -m pytest tests/adapters/autogen/test_autogen_oracle.py $(ARGS)
+
 .PHONY: lint
 lint: $(VENV)/.ready-dev ## rules, format and one-way imports
 	$(VENV)/bin/ruff check .

@@ -74,7 +74,8 @@ class ManagerHooks:
         if manager.id.key not in self._teams:
             return []
         edges, kinds, remaining, enqueued = f.graph_tables(manager)
-        groups = {(e.target, e.activation_group) for e in edges.get(messages[-1].source, ())}
+        source = messages[-1].source if messages else None
+        groups = {(e.target, e.activation_group) for e in edges.get(source, ())}
         awaited: list[Awaited] = []
         for target, group in sorted(groups):
             is_any = kinds[target][group] == "any"
@@ -88,7 +89,8 @@ class ManagerHooks:
         _, _, remaining, enqueued = f.graph_tables(manager)
         for target, group, is_any, state in before:
             now = int(enqueued[target][group] if is_any else remaining[target][group])
-            if now != state:
+            # Below zero it came after the group was complete: AutoGen forgets it.
+            if now != state and (is_any or now >= 0):
                 team.arrive(target, group, is_complete=is_any or now == 0)
 
     def stops(self, wrapped: Any, manager: f.BaseGroupChatManager, args: Any, kwargs: Any) -> Any:

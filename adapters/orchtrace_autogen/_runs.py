@@ -199,8 +199,12 @@ class AgentCall(_Entered):
         super().__init__(entry, self.work)
 
     @guarded
-    def close(self, _result: Any, error: BaseException | None, /) -> None:
+    def close(self, result: Any, error: BaseException | None, /) -> None:
         """End the agent's work, and the run that it was."""
+        team = self.work.team
+        if team is not None and isinstance(result, f.TaskResult) and result.messages:
+            # A team whose agent asked another by a tool hands its answer on to others.
+            team.messages.note(result.messages[-1].id, self.work.activation.closed)
         stop = Stop(outcome(error)[1], None if error is None else error_type(error))
         self.entry.close(stop, error, self.work.rest())
 

@@ -13,6 +13,7 @@ from orchtrace_otel import attributes as a
 from orchtrace_otel import spans
 from orchtrace_otel._guard import guarded
 from orchtrace_otel.adapter import Adapter, Patches
+from orchtrace_otel.flow import Edge, Mark
 from orchtrace_otel.testing.conformance import (
     CANARY,
     TOKENS,
@@ -91,8 +92,8 @@ class Playing:
         self.run = run
         self.crew = crew
         self.stage = 0
-        self.causes: list[spans.Edge] = [("spawn", activation.opened)]
-        self.ended: list[spans.Mark] = []
+        self.causes: list[Edge] = [("spawn", activation.opened)]
+        self.ended: list[Mark] = []
 
 
 class CrewAdapter(Adapter):

@@ -1,0 +1,143 @@
+"""How a run begins: with a root of its own here, or below one in another process."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from opentelemetry import context as otel_context
+from opentelemetry import trace
+from opentelemetry.sdk.trace.id_generator import RandomIdGenerator
+from opentelemetry.trace import SpanContext
+
+from orchtrace_otel import attributes as a
+from orchtrace_otel._guard import guarded
+from orchtrace_otel.spans._activation import Activation
+from orchtrace_otel.spans._interval import Interval
+from orchtrace_otel.spans._run import Run
+from orchtrace_otel.spans._tracing import Attributes, Value, is_suppressed, tracing
+
+_SPAN_ID: Final = re.compile("(?!0{16})[0-9a-f]{16}")
+_IDS: Final = RandomIdGenerator()
+
+
+@guarded
+def start_run(  # noqa: PLR0913 - one keyword a fact of the run
+    name: str,
+    *,
+    agent: str | None = None,
+    system: str = "python",
+    task_id: str | None = None,
+    tags: Mapping[str, str] | None = None,
+    links: Sequence[str] = (),
+    attributes: Attributes | None = None,
+) -> Run | None:
+    """Open a run below whatever span is current; None while nobody listens.
+
+    Args:
+        name: Name of the team; low in cardinality.
+        agent: Name of the orchestrator's agent; the team's name unless given.
+        system: `langgraph`, `autogen` or `python`.
+        task_id: What was asked, if the user has a name for it.
+        tags: The user's own keys and values.
+        links: Causes in other runs, each `<run id>:<event id>`.
+        attributes: Further attributes of the root.
+    """
+    where = tracing()
+    context = otel_context.get_current()
+    if where is None or is_suppressed(context):
+        return None
+    run = Run(where, name)
+    agent = agent or name
+    facts: dict[str, Value] = {
+        a.OPERATION: a.INVOKE_WORKFLOW,
+        a.WORKFLOW_NAME: name,
+        a.AGENT_NAME: agent,
+        a.OPENS: "begin",
+        a.INSTANCE: run.instance(agent),
+        a.SYSTEM: system,
+    }
+    if task_id is not None:
+        facts[a.TASK_ID] = task_id
+    if tags:
+        facts.update({a.TAG_PREFIX + key: value for key, value in tags.items()})
+    if links:
+        facts[a.RUN_LINKS] = list(links)
+    if attributes:
+        facts.update(attributes)
+    root = Activation(
+        run,
+        None,
+        f"{a.INVOKE_WORKFLOW} {name}",
+        facts,
+        (),
+        context,
+        agent,
+        str(facts[a.INSTANCE]),
+        None,
+    )
+    run.root = root
+    span_context = root.span.get_span_context()
+    run.trace_id = format(span_context.trace_id, "032x")
+    run.id = f"{run.trace_id}-{root.span_id}"
+    run.is_recording = root.span.is_recording()
+    link_runs(root, links)
+    _carry(root)
+    if run.is_recording:
+        root.set({a.RUN_ID: run.id})
+        if where.observer is not None:
+            run.followed = where.observer.opened(run)
+    return run
+
+
+_LINKED: Final = re.compile("([0-9a-f]{32})-[0-9a-f]{16}:([0-9a-f]{16})")
+
+
+def link_runs(interval: Interval, links: Sequence[str]) -> None:
+    """Point OTel links at causes in other runs, each `<run id>:<event id>`."""
+    for item in links:
+        found = _LINKED.match(item)
+        if found is not None:
+            trace_id, span_id = int(found[1], 16), int(found[2], 16)
+            interval.span.add_link(SpanContext(trace_id, span_id, is_remote=True))
+
+
+def _carry(root: Activation) -> None:
+    """Put the run into the tracestate of its root.
+
+    Samplers hand a parent's tracestate on to its children, so everything below,
+    the host's own HTTP spans included, takes the run along to another process. The
+    root's id is known only when its span has started.
+    """
+    own = root.span.get_span_context()
+    state = own.trace_state.update(a.TRACESTATE_KEY, root.span_id)
+    root.become(SpanContext(own.trace_id, own.span_id, own.is_remote, own.trace_flags, state))
+
+
+@guarded
+def join_run() -> Activation | None:
+    """Return the activation of another process that the current context comes from, if any.
+
+    With the run id in tracestate, what is called here belongs to the caller's run:
+    it gets no root, and its first cause is the span that called.
+    """
+    context = otel_context.get_current()
+    span = trace.get_current_span(context)
+    remote = span.get_span_context()
+    if not remote.is_valid:
+        return None
+    root_id = remote.trace_state.get(a.TRACESTATE_KEY)
+    where = tracing() if root_id is not None and _SPAN_ID.fullmatch(root_id) else None
+    if where is None or is_suppressed(context):
+        return None
+    run = Run(where, "")
+    run.is_remote = True
+    run.trace_id = format(remote.trace_id, "032x")
+    run.id = f"{run.trace_id}-{root_id}"
+    # Two processes, or two calls from one span, must not mint one instance id.
+    ids = getattr(where.tracer, "id_generator", None) or _IDS
+    run.where = f"{ids.generate_span_id():016x}."
+    run.root = Activation.__new__(Activation).stand_for(run, span, context)
+    run.is_recording = remote.trace_flags.sampled
+    return run.root

@@ -1,0 +1,258 @@
+"""Stretches of time with a span of their own: the one place that starts and ends spans."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextvars import Token
+from typing import TYPE_CHECKING, Any, Final
+
+from opentelemetry import context as otel_context
+from opentelemetry import trace
+from opentelemetry.context import Context
+from opentelemetry.sdk.trace import ReadableSpan
+from opentelemetry.trace import Link, SpanContext, Status, StatusCode
+
+from orchtrace_otel import attributes as a
+from orchtrace_otel._guard import guarded
+from orchtrace_otel.flow import Edge, Flow, Mark, Unit, unit
+from orchtrace_otel.model import EDGE_TYPES
+from orchtrace_otel.spans._outcome import error_type
+from orchtrace_otel.spans._tracing import Attributes, Value
+
+if TYPE_CHECKING:
+    from orchtrace_otel.spans._activation import Activation
+    from orchtrace_otel.spans._run import Run
+
+ENDS: Final = (".open", ".close")
+"""What the two events of an interval are called behind its span's id."""
+POINT: Final = ("", "")
+"""The same where it is one event, or none."""
+
+_CONTEXT: Final = "_context"
+"""Where the SDK's spans keep their context; see `Interval.become`."""
+_SCOPE: Final = otel_context.create_key("orchtrace-scope")
+_SPAN: Final = next(iter(trace.set_span_in_context(trace.INVALID_SPAN, Context())))
+"""Key of the current span; one new context is made instead of two, on the hot path."""
+_LINK_ATTRIBUTES: Final = {kind: {a.EDGE_TYPE: kind} for kind in EDGE_TYPES}
+
+
+class Interval:
+    """A stretch of time with a span: a tool call, an LLM call, an event that takes time.
+
+    Attributes:
+        run: The run it belongs to.
+        parent: The activation it belongs to; None for a run's root.
+        span: Its span; current nowhere by itself.
+        span_id: Its span's id, 16 hexadecimal digits.
+        is_closed: Whether it has ended.
+    """
+
+    __slots__ = (
+        "_ends",
+        "_flow",
+        "_owner",
+        "_parent_context",
+        "_span_context",
+        "_written",
+        "is_closed",
+        "parent",
+        "run",
+        "span",
+        "span_id",
+    )
+
+    def __init__(  # noqa: PLR0913 - every part is needed at the start, where samplers look
+        self,
+        run: Run,
+        parent: Activation | None,
+        name: str,
+        attributes: dict[str, Value],
+        edges: Sequence[Edge],
+        context: Context | None,
+        ends: tuple[str, str],
+    ) -> None:
+        if context is None and parent is not None:
+            context = parent.context
+        links: list[Link] = []
+        if edges:
+            items: list[str] = []
+            for kind, mark in edges:
+                items.append(f"{kind}:{mark.event_id}")
+                links.append(Link(mark.context, _LINK_ATTRIBUTES[kind]))
+            attributes[a.EDGES] = items
+        self.span = span = run.tracing.tracer.start_span(
+            name, context=context, attributes=attributes, links=links, start_time=run.now()
+        )
+        self._span_context = span_context = span.get_span_context()
+        self.span_id = f"{span_context.span_id:016x}"
+        self.run = run
+        self.parent = parent
+        self.is_closed = False
+        run.open_spans += 1
+        self._ends = ends
+        self._written = attributes
+        self._parent_context = context
+        self._flow: Flow | None = None
+        self._owner: Unit | None = None
+
+    @property
+    def opened(self) -> Mark:
+        """The event that began it."""
+        return Mark(self.span_id + self._ends[0], self._span_context)
+
+    @property
+    def closed(self) -> Mark:
+        """The event that ended it; edges may start there once it is closed."""
+        return Mark(self.span_id + self._ends[1], self._span_context)
+
+    def become(self, span_context: SpanContext) -> None:
+        """Give its span another context of the same ids.
+
+        Once a span has started the SDK offers no public way: a span of another make
+        is left alone.
+        """
+        span: Any = self.span
+        if isinstance(span, (ReadableSpan, trace.NonRecordingSpan)):
+            setattr(span, _CONTEXT, span_context)
+            self._span_context = span_context
+
+    def set(self, attributes: Attributes) -> None:
+        """Set attributes while it is open."""
+        self._written.update(attributes)
+        self.span.set_attributes(attributes)
+
+    @guarded
+    def close(
+        self,
+        *,
+        status: str = "ok",
+        edges: Sequence[Edge] = (),
+        error: BaseException | None = None,
+        attributes: Attributes | None = None,
+    ) -> None:
+        """End it, once; a second call does nothing.
+
+        Args:
+            status: `ok error cancelled paused`; only `error` is an error to OTel.
+            edges: Causes that enter its closing.
+            error: What it ended with; its class is recorded, its text never.
+            attributes: Further attributes, such as a turn's usage.
+        """
+        self.end(status, edges, error, attributes)
+
+    def end(
+        self,
+        status: str,
+        edges: Sequence[Edge] = (),
+        error: BaseException | None = None,
+        attributes: Attributes | None = None,
+    ) -> None:
+        """Do what `close` does, for callers that are guarded themselves."""
+        if self.is_closed:
+            return
+        self.is_closed = True
+        span = self.span
+        more: dict[str, Value] = dict(attributes) if attributes else {}
+        if edges:
+            for kind, mark in edges:
+                span.add_link(mark.context, _LINK_ATTRIBUTES[kind])
+            more[a.EDGES_CLOSE] = [f"{kind}:{mark.event_id}" for kind, mark in edges]
+        if status != "ok":
+            more[a.STATUS] = status
+        if error is not None:
+            more[a.ERROR_TYPE] = error_type(error)
+        if more:
+            span.set_attributes(more)
+            self._written.update(more)
+        if status == "error":
+            span.set_status(Status(StatusCode.ERROR))
+        self.write_again()
+        self._finish(self.run.now())
+
+    def write_again(self) -> None:
+        """Set our attributes again where the host filled the span up: the SDK evicts the oldest."""
+        span = self.span
+        if isinstance(span, ReadableSpan) and (span.dropped_attributes or span.dropped_links):
+            span.set_attributes(self._written)
+
+    def end_at_start(self) -> int:
+        """End an instant when it began; return that time, nanoseconds since the epoch."""
+        self.is_closed = True
+        start = getattr(self.span, "start_time", None) or self.run.now()
+        self._finish(start)
+        return start
+
+    def _finish(self, end: int) -> None:
+        self.span.end(end)
+        run = self.run
+        run.open_spans -= 1
+        if run.followed is not None:
+            run.followed.ended(self, end)
+        elif run.is_closed and run.is_recording and "given_up" not in run.flags:
+            observer = run.tracing.observer
+            if observer is not None:
+                observer.lose("late_spans")
+
+
+class Scope(Interval):
+    """An interval in which plain code runs: an activation, or a tool call."""
+
+    __slots__ = ()
+
+    @property
+    def activation(self) -> Activation:
+        """The activation it is, or belongs to."""
+        parent = self.parent
+        assert parent is not None, "only a root has no parent, and a root is an activation"  # noqa: S101 - for the type checkers
+        return parent
+
+    @property
+    def context(self) -> Context:
+        """OTel context with its span and itself current.
+
+        Made anew each time: a scope that held its context, which holds the scope, would
+        wait for the garbage collector, and so would its span.
+        """
+        return Context({**(self._parent_context or {}), _SPAN: self.span, _SCOPE: self})
+
+    @property
+    def flow(self) -> Flow:
+        """Implicit causes of what is called in it; made when something is."""
+        flow = self._flow
+        if flow is None:
+            flow = self._flow = Flow(self.opened, self._owner or unit())
+        return flow
+
+    def attach(self) -> Token[Context]:
+        """Make it current for the task or thread that asks; never across a yield."""
+        self._owner = unit()
+        if self._flow is not None:
+            self._flow.owner = self._owner
+        return otel_context.attach(self.context)
+
+    @staticmethod
+    def detach(token: Token[Context]) -> None:
+        """Undo `attach`, in the context in which it was called."""
+        otel_context.detach(token)
+
+    def end(
+        self,
+        status: str,
+        edges: Sequence[Edge] = (),
+        error: BaseException | None = None,
+        attributes: Attributes | None = None,
+    ) -> None:
+        """End it; what its flow did last and what came back to it enter the closing."""
+        flow = self._flow
+        if flow is not None and not self.is_closed:
+            causes = flow.drain()
+            if flow.last.event_id != self.opened.event_id:
+                causes.insert(0, ("causal", flow.last))
+            edges = [*causes, *edges]
+        super().end(status, edges, error, attributes)
+
+
+def scope_of(context: Context) -> Scope | None:
+    """Return the activation or tool call in which code runs under `context`, if any."""
+    found = context.get(_SCOPE)
+    return found if isinstance(found, Scope) else None

@@ -1,0 +1,220 @@
+"""A run while it is open: its clock, its instances, its messages, its stop."""
+
+from __future__ import annotations
+
+import time
+import weakref
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from opentelemetry.trace import Status, StatusCode
+
+from orchtrace_otel import attributes as a
+from orchtrace_otel._guard import guarded
+from orchtrace_otel.flow import Edge, Mark
+from orchtrace_otel.spans._activation import MOST_WAITING, Activation
+from orchtrace_otel.spans._opening import open_point
+from orchtrace_otel.spans._outcome import error_type
+from orchtrace_otel.spans._tracing import Follower, Tracing, Value
+
+if TYPE_CHECKING:
+    from orchtrace_otel.model import Reward
+
+
+class Run:
+    """One execution of a team, from a task to a stop.
+
+    Attributes:
+        id: `<OTel trace id>-<span id of the root>`.
+        trace_id: The OTel trace id, 32 hexadecimal digits.
+        name: Name of the team.
+        is_remote: Whether its root lives in another process.
+        is_recording: Whether the sampler lets it be recorded.
+        is_closed: Whether it has stopped.
+        rewards: What users gave so far.
+        flags: What is known to be lost.
+        inbox: Messages that nobody has read yet, by recipient.
+        objects: Objects that are agents, by identity, and the instance each one is.
+        stopping: Reason and detail that the host gave for the stop to come.
+        stop_id: Id of the stop's event, once there is one; later runs link to it.
+        followed: Who follows it, while somebody does.
+        open_spans: How many of its spans are open, the root among them.
+        where: What tells instances of this process from those of others.
+    """
+
+    __slots__ = (
+        "_instances",
+        "_last",
+        "_monotonic",
+        "_root",
+        "_wall",
+        "flags",
+        "followed",
+        "id",
+        "inbox",
+        "is_closed",
+        "is_recording",
+        "is_remote",
+        "name",
+        "objects",
+        "open_spans",
+        "rewards",
+        "stop_id",
+        "stopping",
+        "trace_id",
+        "tracing",
+        "where",
+    )
+
+    def __init__(self, tracing: Tracing, name: str) -> None:
+        self.tracing = tracing
+        self.name = name
+        self.id = ""
+        self.trace_id = ""
+        self._root: Activation | weakref.ref[Activation]
+        self.is_remote = False
+        self.is_recording = True
+        self.is_closed = False
+        self.rewards: list[Reward] = []
+        self.flags: set[str] = set()
+        self.inbox: dict[str, list[Mark]] = {}
+        self.objects: dict[int, tuple[weakref.ref[Any], str]] = {}
+        self.stopping: tuple[str, str | None] | None = None
+        self.stop_id = ""
+        self.followed: Follower | None = None
+        self.open_spans = 0
+        self._instances: dict[str, int] = {}
+        self.where = ""
+        self._wall = time.time_ns()
+        self._monotonic = time.perf_counter_ns()
+        self._last = 0
+
+    @property
+    def root(self) -> Activation:
+        """Activation of the orchestrator; of a run that is closed, while somebody holds it.
+
+        Raises:
+            ReferenceError: If nobody does.
+        """
+        root = self._root
+        if isinstance(root, Activation):
+            return root
+        held = root()
+        if held is None:
+            msg = f"the root of a closed run must be held by who needs it, run {self.id} has none"
+            raise ReferenceError(msg)
+        return held
+
+    @root.setter
+    def root(self, root: Activation) -> None:
+        self._root = root
+
+    def now(self) -> int:
+        """Nanoseconds since the epoch; later than every time given before in this run.
+
+        One reading of the wall clock a run, carried on by the monotonic one: a clock
+        that is set back while a run is open must not put effects before their causes.
+        """
+        clock = self.tracing.clock
+        if clock is not None:
+            now = int(clock())
+        else:
+            now = self._wall + time.perf_counter_ns() - self._monotonic
+        if now <= self._last:
+            now = self._last + 1
+        self._last = now
+        return now
+
+    def instance(self, agent: str) -> str:
+        """Return the id of a new life of `agent` in this run, such as `critic#2`."""
+        number = self._instances.get(agent, 0) + 1
+        self._instances[agent] = number
+        return f"{agent}#{self.where}{number}"
+
+    def flag(self, name: str) -> None:
+        """Say that something of the run was lost."""
+        self.flags.add(name)
+
+    def record(self, reward: Reward) -> None:
+        """Take a reward that a user gave while the run is open."""
+        self.rewards.append(reward)
+
+    def post(self, recipient: str, mark: Mark) -> None:
+        """Leave a message for the next activation of `recipient`."""
+        waiting = self.inbox.setdefault(recipient, [])
+        if len(waiting) < MOST_WAITING:
+            waiting.append(mark)
+        else:
+            self.flag("messages_forgotten")
+
+    def collect(self, recipient: str) -> list[Edge]:
+        """Return the messages that wait for `recipient`, which now reads them."""
+        return [("message", mark) for mark in self.inbox.pop(recipient, ())]
+
+    @guarded
+    def close(
+        self,
+        *,
+        stop_reason: str = "information_complete",
+        stop_detail: str | None = None,
+        status: str = "ok",
+        error: BaseException | None = None,
+        edges: Sequence[Edge] = (),
+    ) -> None:
+        """Stop the run, once: record the stop, score the run, and end its root.
+
+        Args:
+            stop_reason: One of `model.STOP_REASONS`; `orchtrace.stop(...)` in the
+                host's code goes before it, unless the run did not end well.
+            stop_detail: The framework's words; a class name while content is off.
+            status: `ok error cancelled paused`.
+            error: What the run ended with; its class is recorded.
+            edges: Causes of the stop beside those that the root's flow knows.
+        """
+        if self.is_closed or self.is_remote:
+            return
+        self.is_closed = True
+        root = self.root
+        if self.stopping is not None and status == "ok":
+            stop_reason, stop_detail = self.stopping
+        end = self._stop(stop_reason, stop_detail, status, error, edges)
+        if error is not None:
+            root.set({a.ERROR_TYPE: error_type(error)})
+        if status != "ok":
+            root.set({a.STATUS: status})
+        if status == "error":
+            root.span.set_status(Status(StatusCode.ERROR))
+        root.write_again()
+        observer = self.tracing.observer
+        results = observer.closing(self, end) if observer is not None else None
+        if results:
+            root.span.set_attributes(results)
+            root.write_again()
+        root.is_closed = True
+        root.span.end(end)
+        # The two hold each other, and would wait for the garbage collector.
+        self._root = weakref.ref(root)
+
+    def _stop(
+        self,
+        reason: str,
+        detail: str | None,
+        status: str,
+        error: BaseException | None,
+        edges: Sequence[Edge],
+    ) -> int:
+        flow = self.root.flow
+        causes = flow.drain()
+        causes += edges
+        if not causes or flow.last.event_id != self.root.opened.event_id:
+            causes.insert(0, ("causal", flow.last))
+        facts: dict[str, Value] = {a.STOP_REASON: reason}
+        if detail is not None:
+            facts[a.STOP_DETAIL] = detail
+        if status != "ok":
+            facts[a.STATUS] = status
+        if error is not None:
+            facts[a.ERROR_TYPE] = error_type(error)
+        stop = open_point(self.root, "stop", "stop", causes, facts)
+        self.stop_id = stop.span_id
+        return stop.end_at_start()

@@ -1,0 +1,109 @@
+"""Where spans go, and who follows the runs that they make up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol, TypeAlias
+
+from opentelemetry import context as otel_context
+from opentelemetry import trace
+
+from orchtrace_otel import attributes as a
+
+if TYPE_CHECKING:
+    from opentelemetry.context import Context
+    from opentelemetry.trace import Tracer
+
+    from orchtrace_otel.model import Reward
+    from orchtrace_otel.spans._interval import Interval
+    from orchtrace_otel.spans._run import Run
+
+Value: TypeAlias = str | bool | int | float | Sequence[str] | Sequence[int]
+Attributes: TypeAlias = Mapping[str, Value]
+
+
+class Follower(Protocol):
+    """Who follows one run while it is open."""
+
+    def ended(self, interval: Interval, end: int) -> None:
+        """Take an interval of the run whose span has ended."""
+
+
+class Observer(Protocol):
+    """Who follows runs from their opening to their close: the pipeline."""
+
+    def opened(self, run: Run) -> Follower:
+        """Follow a run from now on."""
+        ...
+
+    def closing(self, run: Run, end: int) -> Attributes:
+        """Build and score a run that ends at `end`; what is returned is set on its root."""
+        ...
+
+    def late(self, run_id: str, reward: Reward) -> None:
+        """Take a reward for a run that is closed or runs elsewhere."""
+
+    def lose(self, what: str) -> None:
+        """Count what was lost."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tracing:
+    """Where spans go, and who follows the runs."""
+
+    tracer: Tracer
+    observer: Observer | None = None
+    clock: Callable[[], int] | None = None
+    """Nanoseconds since the epoch, for tests; None for the system's clocks."""
+    provider: trace.TracerProvider | None = None
+    """Where `tracer` comes from; a framework's own spans inside our runs go there too."""
+
+
+_configured: Tracing | None = None
+_global: tuple[object, Tracing | None] = (None, None)
+
+
+def use(tracing: Tracing | None) -> Tracing | None:
+    """Make `tracing` the one that new runs use; return the one before."""
+    global _configured
+    before, _configured = _configured, tracing
+    return before
+
+
+def is_configured() -> bool:
+    """Whether somebody said where spans go, be it `configure` or a test."""
+    return _configured is not None
+
+
+def tracing() -> Tracing | None:
+    """Return where new runs go; None while nobody listens."""
+    if _configured is not None:
+        return _configured
+    global _global  # noqa: PLW0603 - remembers the tracer of the provider seen last
+    provider = trace.get_tracer_provider()
+    if provider is not _global[0]:
+        _global = (provider, _of_provider(provider))
+    return _global[1]
+
+
+def ignore(provider: trace.TracerProvider) -> None:
+    """Begin no runs through a global provider: whoever set it for us has shut down."""
+    global _global  # noqa: PLW0603 - see tracing
+    _global = (provider, None)
+
+
+def _of_provider(provider: trace.TracerProvider) -> Tracing | None:
+    if isinstance(provider, (trace.ProxyTracerProvider, trace.NoOpTracerProvider)):
+        return None
+    tracer = provider.get_tracer(a.SCOPE)
+    return None if isinstance(tracer, trace.NoOpTracer) else Tracing(tracer, provider=provider)
+
+
+# The SDK's own switch has no public name.
+_SUPPRESSED = otel_context._SUPPRESS_INSTRUMENTATION_KEY  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+
+
+def is_suppressed(context: Context) -> bool:
+    """Whether instrumentation is suppressed in `context`."""
+    return bool(context.get(_SUPPRESSED))

@@ -472,7 +472,7 @@ def _apply(plan: Plan, target: Any) -> Any:
             for name, method in methods.items()
             if callable(method)
         }
-        return stand_in(target, traced)
+        return stand_in(target, traced, plan)
     msg = (
         f"@{plan.kind} needs something that can be called, or an object with one of "
         f"{', '.join(ENTRY_METHODS)}, got {type(target).__qualname__}; "

@@ -20,11 +20,20 @@ class TracedObject(_ObjectProxy):
     Args:
         wrapped: The object.
         traced: Its entry methods, traced, by name.
+        plan: What it was decorated as.
     """
 
-    def __init__(self, wrapped: Any, traced: Mapping[str, Callable[..., Any]]) -> None:
+    def __init__(
+        self, wrapped: Any, traced: Mapping[str, Callable[..., Any]], plan: object
+    ) -> None:
         super().__init__(wrapped)
         self._self_traced = traced
+        self._self_plan = plan
+
+    @property
+    def __orchtrace__(self) -> object:
+        """What it was decorated as, for adapters that find it in their framework."""
+        return self._self_plan
 
     def __getattribute__(self, name: str) -> Any:
         if not name.startswith("_"):
@@ -37,11 +46,12 @@ class TracedObject(_ObjectProxy):
 class TracedCallable(TracedObject):
     """The same for an object that can be called: one that cannot must not look as if."""
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Call the object, traced."""
-        return self._self_traced["__call__"](*args, **kwargs)
+    @property
+    def __call__(self) -> Callable[..., Any]:
+        """The object's own call, traced: frameworks look at whether it is a coroutine's."""
+        return self._self_traced["__call__"]
 
 
-def stand_in(wrapped: Any, traced: Mapping[str, Callable[..., Any]]) -> TracedObject:
-    """Return a proxy of an object whose entry methods are `traced`."""
-    return (TracedCallable if "__call__" in traced else TracedObject)(wrapped, traced)
+def stand_in(wrapped: Any, traced: Mapping[str, Callable[..., Any]], plan: object) -> TracedObject:
+    """Return a proxy of an object, decorated as `plan`, whose entry methods are `traced`."""
+    return (TracedCallable if "__call__" in traced else TracedObject)(wrapped, traced, plan)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import weakref
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from orchtrace_otel.decorators import MARK, Plan
 
@@ -21,19 +22,34 @@ class Graph:
 
     Attributes:
         name: Its name; `UNNAMED` where it has none.
+        own_name: The name that it was compiled with.
         role: Its role, from `orchtrace.agent(graph, role=...)`.
         is_named: Whether the user gave it a name.
         gathering: Channels that wait for several writers, and whether only the
             first writer of a name counts; None until a run of it is seen.
+        keeping: Channels of its state, and whether earlier writes stay part of the
+            value; None likewise.
     """
 
-    __slots__ = ("_drawn", "_plans", "_workers", "gathering", "is_named", "name", "role")
+    __slots__ = (
+        "_drawn",
+        "_plans",
+        "_workers",
+        "gathering",
+        "is_named",
+        "keeping",
+        "name",
+        "own_name",
+        "role",
+    )
 
     def __init__(self, name: str) -> None:
+        self.own_name: Final = name
         self.name = name
         self.role: str | None = None
         self.is_named = name != UNNAMED
         self.gathering: dict[str, bool] | None = None
+        self.keeping: dict[str, bool] | None = None
         self._drawn: dict[str, frozenset[str]] = {}
         self._plans: dict[str, Plan | None] = {}
         self._workers: dict[str, bool] = {}
@@ -62,11 +78,8 @@ class Graph:
             return self._plans[name]
         except KeyError:
             bound = getattr(node, "bound", None)
-            found = getattr(getattr(bound, "func", None), MARK, None)
-            if found is None:
-                found = getattr(getattr(bound, "afunc", None), MARK, None)
-            plan = found if isinstance(found, Plan) and found.kind == "agent" else None
-            self._plans[name] = plan
+            places = (bound, getattr(bound, "func", None), getattr(bound, "afunc", None))
+            plan = self._plans[name] = next(filter(None, map(_plan_on, places)), None)
             return plan
 
     def is_worker(self, name: str, node: Any) -> bool:
@@ -80,7 +93,21 @@ class Graph:
         return found
 
 
+def _plan_on(function: Any) -> Plan | None:
+    """Return what `@orchtrace.agent` says on a function, an object or what a partial calls."""
+    while isinstance(function, functools.partial):
+        function = cast("Any", function).func
+    kind = function.__class__
+    for place in (function, getattr(kind, "__call__", None)):  # noqa: B004 - not whether, but what
+        found = getattr(place, MARK, None)
+        if isinstance(found, Plan) and found.kind == "agent":
+            return found
+    return None
+
+
 _known: weakref.WeakKeyDictionary[Any, Graph] = weakref.WeakKeyDictionary()
+_named: weakref.WeakKeyDictionary[Any, Graph] = weakref.WeakKeyDictionary()
+"""Graphs by the first of their nodes, which a copy shares, as `with_config` makes them."""
 
 
 def graph_of(compiled: Any) -> Graph:
@@ -91,4 +118,15 @@ def graph_of(compiled: Any) -> Graph:
         found = Graph(name if isinstance(name, str) and name else UNNAMED)
         if compiled is not None:
             _known[compiled] = found
+            _share(compiled, found)
     return found
+
+
+def _share(compiled: Any, graph: Graph) -> None:
+    """Give a copy of a graph the name and the role that the graph was given."""
+    first = next(iter(compiled.nodes.values()), None)
+    if first is None:
+        return
+    source = _named.setdefault(first, graph)
+    if source.own_name == graph.own_name:
+        graph.rename(source.name if source.is_named else None, source.role)

@@ -20,7 +20,7 @@ from autogen_agentchat.teams._group_chat._base_group_chat_manager import BaseGro
 from autogen_agentchat.teams._group_chat._chat_agent_container import ChatAgentContainer
 from autogen_agentchat.teams._group_chat._graph._digraph_group_chat import GraphFlowManager
 from autogen_agentchat.teams._group_chat._selector_group_chat import SelectorGroupChatManager
-from autogen_core import AgentId, RoutedAgent, SingleThreadedAgentRuntime, TopicId
+from autogen_core import AgentId, ClosureAgent, RoutedAgent, SingleThreadedAgentRuntime, TopicId
 from autogen_core.code_executor import CodeExecutor, CodeResult
 from autogen_core.memory import Memory
 from autogen_core.models import ChatCompletionClient, CreateResult, FunctionExecutionResult
@@ -36,6 +36,7 @@ __all__ = [
     "BaseTool",
     "ChatAgentContainer",
     "ChatCompletionClient",
+    "ClosureAgent",
     "CodeExecutor",
     "CodeResult",
     "CreateResult",
@@ -65,6 +66,13 @@ STAMPED: Final[frozenset[type[Any]]] = frozenset(
     kind for kind in (AgentResponse, ChatError, Request, Start, TeamResponse) if kind is not None
 )
 """Messages that cause something; all others are copies for the caller's stream."""
+
+GROUP_CHAT: Final[frozenset[type[Any]]] = frozenset(
+    kind
+    for kind in vars(events).values()
+    if isinstance(kind, type) and kind.__module__ == events.__name__
+)
+"""All messages by which a team runs; what else goes through a runtime is the host's own."""
 
 
 def team_id(team: BaseGroupChat) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from orchtrace_autogen import _framework as f
 from orchtrace_autogen import _tools
+from orchtrace_autogen._core import CoreHooks
 from orchtrace_autogen._families import Family
 from orchtrace_autogen._human import PauseHooks, user_input
 from orchtrace_autogen._labels import Label, Labels
@@ -74,9 +75,15 @@ class Hooks:
         patches.wrap(f.UserProxyAgent, "_get_input", user_input)
 
     def _wrap_messages(self, patches: Patches) -> None:
-        runtime = RuntimeHooks(self._teams)
+        core = CoreHooks()
+        runtime = RuntimeHooks(self._teams, core)
         patches.wrap(f.SingleThreadedAgentRuntime, "publish_message", runtime.publish)
         patches.wrap(f.SingleThreadedAgentRuntime, "send_message", runtime.send)
+        patches.wrap(f.SingleThreadedAgentRuntime, "_process_publish", core.process)
+        patches.wrap(f.SingleThreadedAgentRuntime, "_process_send", core.process)
+        patches.wrap(f.SingleThreadedAgentRuntime, "stop", core.stop)
+        patches.wrap(f.SingleThreadedAgentRuntime, "stop_when", core.stop)
+        patches.wrap(f.ClosureAgent, "on_message_impl", core.handle)
         # Below the lock that makes a group chat's agents handle one message at a time.
         patches.wrap(f.RoutedAgent, "on_message_impl", runtime.handle)
         manager = ManagerHooks(self._teams)

@@ -8,6 +8,7 @@ from typing import Any
 
 from orchtrace_autogen import _framework as f
 from orchtrace_autogen._calls import Call, follow
+from orchtrace_autogen._core import CoreHooks
 from orchtrace_autogen._team import TeamRun
 from orchtrace_autogen._work import Work
 from orchtrace_otel._guard import guarded
@@ -44,25 +45,31 @@ class RuntimeHooks:
 
     Args:
         teams: The teams that run, by id, which is the key of their agents.
+        core: Follows messages that are not a team's.
     """
 
-    def __init__(self, teams: Mapping[str, TeamRun]) -> None:
+    def __init__(self, teams: Mapping[str, TeamRun], core: CoreHooks) -> None:
         self._teams = teams
+        self._core = core
 
-    def publish(self, wrapped: Any, _runtime: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+    def publish(self, wrapped: Any, runtime: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         """Stamp what is published to a topic."""
         message = args[0] if args else kwargs.get("message")
         if type(message) in f.STAMPED:
             topic = args[1] if len(args) > 1 else kwargs.get("topic_id")
             self._stamp(message, kwargs, topic, None)
+        elif type(message) not in f.GROUP_CHAT:
+            return self._core.publish(wrapped, runtime, args, kwargs)
         return wrapped(*args, **kwargs)
 
-    def send(self, wrapped: Any, _runtime: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+    def send(self, wrapped: Any, runtime: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         """Stamp what is sent to one agent."""
         message = args[0] if args else kwargs.get("message")
         if type(message) in f.STAMPED:
             recipient = args[1] if len(args) > 1 else kwargs.get("recipient")
             self._stamp(message, kwargs, recipient, recipient)
+        elif type(message) not in f.GROUP_CHAT:
+            return self._core.send(wrapped, runtime, args, kwargs)
         return wrapped(*args, **kwargs)
 
     @guarded
@@ -79,8 +86,10 @@ class RuntimeHooks:
         team.send(message, message_id, sender, receiver.type)
 
     def handle(self, wrapped: Any, agent: f.RoutedAgent, args: Any, kwargs: Any) -> Any:
-        """Trace what an agent of a team that runs does with a message."""
-        if not args or type(args[0]) not in f.STAMPED:
+        """Trace what an agent does with a message: one of a team that runs, or of the core."""
+        if not args or type(args[0]) not in f.GROUP_CHAT:
+            return self._core.handle(wrapped, agent, args, kwargs)
+        if type(args[0]) not in f.STAMPED:
             return wrapped(*args, **kwargs)
         team = self._teams.get(agent.id.key)
         if team is None:

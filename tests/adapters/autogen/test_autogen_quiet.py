@@ -1,17 +1,10 @@
 """When nobody listens, or stops listening half-way, the host runs as it is."""
 
 import asyncio
-from dataclasses import dataclass
 
 import pytest
 from autogen_agentchat.teams import RoundRobinGroupChat
-from autogen_core import (
-    AgentId,
-    MessageContext,
-    RoutedAgent,
-    SingleThreadedAgentRuntime,
-    message_handler,
-)
+from autogen_core import SingleThreadedAgentRuntime
 from opentelemetry.instrumentation.utils import suppress_instrumentation
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
@@ -19,13 +12,6 @@ from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
 import orchtrace_otel as orchtrace
 from orchtrace_otel import spans
 from orchtrace_otel.testing import capture
-
-
-@dataclass
-class Word:
-    """A message of the core's own kind."""
-
-    text: str
 
 
 def _said(result) -> list[str]:
@@ -106,26 +92,6 @@ def test_team_that_runs_on_after_its_consumer_left(plain) -> None:
     assert [span.name for span in turns].count("invoke_agent b") == 3
     assert {span.attributes["orchtrace.run.id"] for span in turns} == {captured.trace.trace_id}
     assert captured.pipeline.losses["late_spans"] > 0
-
-
-def test_agents_of_the_core_are_left_alone(traced) -> None:
-    """A routed agent that is in no team gets its messages and its caller the answers."""
-
-    class Echo(RoutedAgent):
-        @message_handler
-        async def echo(self, message: Word, ctx: MessageContext) -> Word:
-            return Word(message.text * 2)
-
-    async def ask() -> Word:
-        runtime = SingleThreadedAgentRuntime()
-        await Echo.register(runtime, "echo", lambda: Echo("echo"))
-        runtime.start()
-        answer = await runtime.send_message(Word("hi"), AgentId("echo", "default"))
-        await runtime.stop_when_idle()
-        return answer
-
-    assert asyncio.run(ask()) == Word("hihi")
-    assert traced.started == 0
 
 
 def test_wrong_arguments_fail_where_they_did(plain) -> None:

@@ -1,0 +1,392 @@
+"""Agents of the core without agentchat: what they publish, send and handle.
+
+A run opens where the host calls into a runtime from outside any run. It is the
+orchestrator's, and ends when the call is back and every message that it led to has been
+handled. What is published goes to activations beside each other below the orchestrator;
+what is sent is answered, so that its handler works inside the one that asks.
+"""
+
+from __future__ import annotations
+
+import uuid
+import weakref
+from collections.abc import MutableMapping
+from contextvars import Token
+from typing import Any, Final, NamedTuple
+
+from opentelemetry.context import Context, attach, create_key, get_current, set_value
+
+from orchtrace_autogen._calls import Call, follow
+from orchtrace_autogen._stops import Stop
+from orchtrace_autogen._work import Work, work_of
+from orchtrace_otel import attributes as a
+from orchtrace_otel import content
+from orchtrace_otel._guard import guarded
+from orchtrace_otel.flow import Edge, Flow, Mark, unit
+from orchtrace_otel.spans import (
+    Activation,
+    Run,
+    Scope,
+    Value,
+    error_type,
+    instant,
+    is_suppressed,
+    join_run,
+    open_activation,
+    outcome,
+    scope_of,
+    start_run,
+)
+
+ORCHESTRATOR: Final = "orchestrator"
+
+_PLACE: Final = create_key("orchtrace-autogen-place")
+_MOST_LEAVES: Final = 100
+
+IDLE: Final = Stop("information_complete", "idle")
+"""A run of the core is over when there is nothing more to handle."""
+STOPPED: Final = Stop("external", "runtime stopped")
+"""A runtime that was stopped drops what it has not begun to handle."""
+
+
+class CoreRun:
+    """A run that a call of the host's into a runtime opened.
+
+    Attributes:
+        run: The run.
+        stop: Why it ends, should it end now.
+        error: What the host's own call ended with.
+        leaves: Closes of handlers that sent nothing on; they lead to the stop.
+    """
+
+    __slots__ = ("__weakref__", "_held", "error", "leaves", "run", "stop")
+
+    def __init__(self, run: Run) -> None:
+        self.run = run
+        self.stop = IDLE
+        self.error: BaseException | None = None
+        self.leaves: list[Mark] = []
+        self._held = 0
+
+    def hold(self) -> None:
+        """Keep it open: a message is on its way, a handler at work, the host waits."""
+        self._held += 1
+
+    def release(self) -> None:
+        """Let go of it; the last one who does ends it."""
+        self._held -= 1
+        if self._held:
+            return
+        status, reason = outcome(self.error)
+        stop = self.stop if self.error is None else Stop(reason, error_type(self.error))
+        self.run.close(
+            stop_reason=stop.reason,
+            stop_detail=stop.detail,
+            status="error" if stop.reason == "error" else status,
+            error=self.error if status == "error" else None,
+            edges=[("causal", mark) for mark in self.leaves],
+        )
+        self.error = None
+
+
+class Place(NamedTuple):
+    """Where the handlers of what is published work: below which activation, in which run."""
+
+    below: Activation
+    opened: CoreRun | None
+
+
+class Message:
+    """A message of the core on its way, with its cause.
+
+    Attributes:
+        below: Which activation its handlers work inside of.
+        place: Where the handlers of what those publish work.
+        sender: The agent that sent it.
+        is_hosts: Whether the call that sent it opened the run.
+        edges: Causes of the activation that handles it.
+        flow: Where the answer goes, for what is sent.
+        closed: The close of the activation that answered.
+        is_begun: Whether the runtime has begun to handle it.
+        opens: What the activation's opening is, where an event of its own came before.
+    """
+
+    __slots__ = (
+        "below",
+        "closed",
+        "edges",
+        "flow",
+        "is_begun",
+        "is_hosts",
+        "opens",
+        "place",
+        "sender",
+    )
+
+    def __init__(
+        self, below: Activation, place: Place, sender: Activation, edges: list[Edge]
+    ) -> None:
+        self.below = below
+        self.place = place
+        self.sender = sender.agent
+        self.is_hosts = place.opened is not None and sender is place.opened.run.root
+        self.edges = edges
+        self.flow: Flow | None = None
+        self.closed: Mark | None = None
+        self.is_begun = False
+        self.opens: str | None = None
+
+
+class Handler(Call):
+    """An agent that handles a message."""
+
+    __slots__ = ("_message", "_place", "_work")
+
+    def __init__(self, message: Message, work: Work) -> None:
+        place = message.place
+        super().__init__(set_value(_PLACE, place, work.context))
+        self._message = message
+        self._work = work
+        if place.opened is not None:
+            place.opened.hold()
+
+    def attach(self) -> Token[Context]:
+        self._work.activation.flow.owner = unit()
+        return attach(self.context)
+
+    @guarded
+    def close(self, _result: Any, error: BaseException | None, /) -> None:
+        """End the activation; the run may end with it."""
+        status, _ = outcome(error)
+        activation, message = self._work.activation, self._message
+        has_sent = activation.flow.last.event_id != activation.opened.event_id
+        activation.owner = None
+        activation.close(
+            status=status, error=error if status == "error" else None, edges=self._work.rest()
+        )
+        opened = message.place.opened
+        if message.flow is not None:
+            message.closed = activation.closed
+        elif opened is not None:
+            if status == "error" and error is not None and opened.stop is IDLE:
+                opened.stop = Stop("error", error_type(error))
+            if not has_sent and len(opened.leaves) < _MOST_LEAVES:
+                opened.leaves.append(activation.closed)
+        if opened is not None:
+            opened.release()
+
+
+class CoreHooks:
+    """Wrappers of a runtime's sending, of its queue and of its agents' handling.
+
+    Messages on their way are known by id, in a table for each runtime: one that is gone
+    takes its table along.
+    """
+
+    def __init__(self) -> None:
+        self._sent: MutableMapping[Any, dict[str, Message]] = weakref.WeakKeyDictionary()
+
+    async def publish(self, wrapped: Any, runtime: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+        """Follow a message that is published to a topic."""
+        message = self._publish(runtime, args, kwargs)
+        if message is None:
+            return await wrapped(*args, **kwargs)
+        error: BaseException | None = None
+        try:
+            return await wrapped(*args, **kwargs)
+        except BaseException as raised:
+            error = raised
+            raise
+        finally:
+            self._called(runtime, kwargs["message_id"], message, error, is_back=error is not None)
+            del error
+
+    async def send(self, wrapped: Any, runtime: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+        """Follow a message that is sent to an agent, and its answer."""
+        message = self._send(runtime, args, kwargs)
+        if message is None:
+            return await wrapped(*args, **kwargs)
+        error: BaseException | None = None
+        try:
+            return await wrapped(*args, **kwargs)
+        except BaseException as raised:
+            error = raised
+            raise
+        finally:
+            self._called(runtime, kwargs["message_id"], message, error, is_back=True)
+            del error
+
+    @guarded
+    def _publish(self, runtime: Any, args: Any, kwargs: dict[str, Any]) -> Message | None:
+        topic = _second(args, kwargs, "topic_id")
+        found = _caller(topic, args, kwargs)
+        if found is None:
+            return None
+        place, scope, context = found
+        edges, facts = _causes(scope, context)
+        facts[a.CHANNEL] = str(topic.type)
+        activation = scope.activation
+        mark = instant(activation, "message", to=str(topic.type), edges=edges, attributes=facts)
+        scope.flow.here().last = mark
+        message = Message(place.below, place, activation, [("causal", mark), ("message", mark)])
+        self._note(runtime, kwargs, message)
+        return message
+
+    @guarded
+    def _send(self, runtime: Any, args: Any, kwargs: dict[str, Any]) -> Message | None:
+        recipient = _second(args, kwargs, "recipient")
+        found = _caller(recipient, args, kwargs)
+        if found is None:
+            return None
+        place, scope, context = found
+        edges, _ = _causes(scope, context)
+        message = Message(scope.activation, place, scope.activation, edges)
+        message.flow = scope.flow.here()
+        self._note(runtime, kwargs, message)
+        return message
+
+    def _note(self, runtime: Any, kwargs: dict[str, Any], message: Message) -> None:
+        message_id = kwargs.get("message_id")
+        if message_id is None:
+            # The runtime would mint one just like it.
+            message_id = kwargs["message_id"] = str(uuid.uuid4())
+        self._sent.setdefault(runtime, {})[message_id] = message
+        opened = message.place.opened
+        if opened is not None:
+            opened.hold()  # for the message
+            opened.hold()  # for the call
+
+    @guarded
+    def _called(
+        self,
+        runtime: Any,
+        message_id: str,
+        message: Message,
+        error: BaseException | None,
+        *,
+        is_back: bool,
+    ) -> None:
+        """Note that a call into the runtime is over; one that failed left no message behind."""
+        if is_back and not message.is_begun:
+            self._forget(runtime, message_id)
+        if message.flow is not None and message.closed is not None:
+            message.flow.returned(message.closed)
+        opened = message.place.opened
+        if opened is not None:
+            if error is not None and message.is_hosts:
+                opened.error = error
+            opened.release()
+
+    def process(self, wrapped: Any, runtime: Any, args: Any, kwargs: Any) -> Any:
+        """Follow what the runtime's queue hands out, until all handlers are done with it."""
+        table = self._sent.get(runtime) if self._sent else None
+        if not table or not args or args[0].message_id not in table:
+            return wrapped(*args, **kwargs)
+        return self._process(wrapped(*args, **kwargs), runtime, args[0].message_id)
+
+    async def _process(self, work: Any, runtime: Any, message_id: str) -> Any:
+        self._sent[runtime][message_id].is_begun = True
+        try:
+            return await work
+        finally:
+            self._forget(runtime, message_id)
+
+    @guarded
+    def _forget(self, runtime: Any, message_id: str, stop: Stop | None = None) -> None:
+        message = self._sent[runtime].pop(message_id, None)
+        if message is None or message.place.opened is None:
+            return
+        if stop is not None:
+            message.place.opened.stop = stop
+        message.place.opened.release()
+
+    def stop(self, wrapped: Any, runtime: Any, args: Any, kwargs: Any) -> Any:
+        """Let go of what a runtime that stops at once drops from its queue."""
+        return self._stop(wrapped(*args, **kwargs), runtime)
+
+    async def _stop(self, work: Any, runtime: Any) -> Any:
+        try:
+            return await work
+        finally:
+            for message_id, message in list(self._sent.get(runtime, {}).items()):
+                if not message.is_begun:
+                    self._forget(runtime, message_id, STOPPED)
+
+    def handle(self, wrapped: Any, agent: Any, args: Any, kwargs: Any) -> Any:
+        """Trace what an agent of the core does with a message."""
+        context = kwargs["ctx"] if "ctx" in kwargs else args[1]
+        message = self._message(agent, context.message_id)
+        if message is None:
+            return wrapped(*args, **kwargs)
+        return follow(lambda: _begin(agent, message), wrapped(*args, **kwargs))
+
+    @guarded
+    def _message(self, agent: Any, message_id: str) -> Message | None:
+        table = self._sent.get(agent.runtime) if self._sent else None
+        return None if table is None else table.get(message_id)
+
+
+@guarded
+def _begin(agent: Any, message: Message) -> Call | None:
+    below = message.below
+    name = str(agent.id.type)
+    instance, is_new = below.of_object(name, agent)
+    edges = message.edges
+    opens = message.opens
+    if opens is None:
+        opens = "spawn" if is_new else "delegate"
+    if opens == "spawn":
+        edges = [("spawn" if kind == "causal" else kind, mark) for kind, mark in edges]
+    activation = open_activation(
+        below,
+        name,
+        opens=opens,
+        instance=instance,
+        by=message.sender if message.sender != below.agent else None,
+        edges=edges,
+    )
+    activation.owner = agent
+    return Handler(message, Work(activation))
+
+
+def _second(args: Any, kwargs: dict[str, Any], name: str) -> Any:
+    return args[1] if len(args) > 1 else kwargs.get(name)
+
+
+def _caller(
+    receiver: Any, args: Any, kwargs: dict[str, Any]
+) -> tuple[Place, Scope, Context] | None:
+    """Return who calls into a runtime, and where what it leads to is recorded."""
+    context = get_current()
+    if is_suppressed(context) or not hasattr(receiver, "type"):
+        return None
+    scope = scope_of(context)
+    if scope is None or (scope.run.is_closed and not scope.run.is_remote):
+        scope = join_run()
+    if scope is None:
+        given = args[0] if args else kwargs.get("message")
+        run = start_run(
+            str(receiver.type),
+            agent=ORCHESTRATOR,
+            system="autogen",
+            task_id=content.task_id((given,), {}),
+        )
+        if run is None:
+            return None
+        return Place(run.root, CoreRun(run)), run.root, run.root.context
+    if not scope.run.is_recording:
+        return None
+    place = context.get(_PLACE)
+    if isinstance(place, Place) and place.below.run is scope.run:
+        return place, scope, context
+    return Place(scope.activation, None), scope, context
+
+
+def _causes(scope: Scope, context: Context) -> tuple[list[Edge], dict[str, Value]]:
+    """Return the causes of what is sent now, and the LLM calls that it came of."""
+    work = work_of(scope, context)
+    flow = scope.flow.here()
+    if work is None or flow is not scope.flow:
+        return flow.take(), {}
+    edges, turns = work.produce()
+    return edges, {a.TURNS: turns} if turns else {}

@@ -1,0 +1,316 @@
+"""Agents of the core without agentchat: a run for each call of the host's into a runtime."""
+
+import asyncio
+from dataclasses import dataclass
+
+import pytest
+from autogen_agentchat.teams import RoundRobinGroupChat
+from autogen_core import (
+    AgentId,
+    ClosureAgent,
+    ClosureContext,
+    DefaultInterventionHandler,
+    DefaultTopicId,
+    DropMessage,
+    MessageContext,
+    RoutedAgent,
+    SingleThreadedAgentRuntime,
+    TopicId,
+    TypeSubscription,
+    message_handler,
+)
+from autogen_core.exceptions import MessageDroppedException
+
+import orchtrace_otel as orchtrace
+
+
+@dataclass
+class Ask:
+    """A question; the agent that gets it answers."""
+
+    text: str
+
+
+@dataclass
+class Note:
+    """Something to know."""
+
+    text: str
+
+
+class Echo(RoutedAgent):
+    """Answers at once."""
+
+    @message_handler
+    async def on_ask(self, message: Ask, ctx: MessageContext) -> Ask:
+        if message.text == "fail":
+            msg = "no"
+            raise LookupError(msg)
+        return Ask(message.text * 2)
+
+
+class Clerk(RoutedAgent):
+    """Asks two agents, then tells the result to a topic."""
+
+    @message_handler
+    async def on_ask(self, message: Ask, ctx: MessageContext) -> Ask:
+        answer = await self.send_message(message, AgentId("echo", "default"))
+        answer = await self.send_message(answer, AgentId("echo", "default"))
+        await self.publish_message(Note(answer.text), TopicId("news", "default"))
+        return answer
+
+    @message_handler
+    async def on_note(self, message: Note, ctx: MessageContext) -> None:
+        await self.publish_message(Note(message.text), TopicId("news", "default"))
+
+
+class Reader(RoutedAgent):
+    """Reads."""
+
+    @message_handler
+    async def on_note(self, message: Note, ctx: MessageContext) -> None:
+        for _ in range(3):
+            await asyncio.sleep(0)
+        if message.text == "fail":
+            msg = "no"
+            raise LookupError(msg)
+
+
+async def _office(**kwargs) -> SingleThreadedAgentRuntime:
+    runtime = SingleThreadedAgentRuntime(**kwargs)
+    await Echo.register(runtime, "echo", lambda: Echo("echo"))
+    await Clerk.register(runtime, "clerk", lambda: Clerk("clerk"))
+    for name in ("reader", "other"):
+        await Reader.register(runtime, name, lambda name=name: Reader(name))
+        await runtime.add_subscription(TypeSubscription("news", name))
+    runtime.start()
+    return runtime
+
+
+def test_send_is_a_run_of_nested_activations_and_the_news_that_came_of_it(traced, read) -> None:
+    """What is sent is answered inside its sender; the run waits for what was published."""
+
+    async def ask() -> Ask:
+        runtime = await _office()
+        answer = await runtime.send_message(Ask("a"), AgentId("clerk", "default"))
+        await runtime.stop_when_idle()
+        return answer
+
+    assert asyncio.run(ask()) == Ask("aaaa")
+    assert read.outline(traced.trace) == [
+        "0 user begin orchestrator",
+        "1 orchestrator spawn clerk <- spawn 0",
+        "2 clerk spawn echo <- spawn 1",
+        "3 echo return clerk",
+        "4 clerk delegate echo <- causal 1, return 3",
+        "5 echo return clerk",
+        "6 clerk message news <- causal 1, return 5",
+        "7 clerk return orchestrator <- causal 6",
+        "8 clerk spawn reader <- message 6, spawn 6",
+        "9 clerk spawn other <- message 6, spawn 6",
+        "10 reader return clerk",
+        "11 other return clerk",
+        "12 orchestrator stop <- causal 10, causal 11, return 7",
+    ]
+    assert (traced.trace.stop["stop_reason"], traced.trace.stop["stop_detail"]) == (
+        "information_complete",
+        "idle",
+    )
+    assert traced.trace.flags == ()
+
+
+def test_publish_is_a_run_until_nothing_is_left(traced, read) -> None:
+    """The host's publish is back at once; the run ends with the last handler."""
+
+    async def tell() -> None:
+        runtime = await _office()
+        await runtime.add_subscription(TypeSubscription("desk", "clerk"))
+        await runtime.publish_message(Note("b"), TopicId("desk", "default"))
+        assert traced.traces == []
+        await runtime.stop_when_idle()
+
+    asyncio.run(tell())
+    assert read.triggers(traced.trace) == [
+        ("clerk", ("orchestrator",)),
+        ("reader", ("clerk",)),
+        ("other", ("clerk",)),
+    ]
+    assert traced.trace.events[1]["channel"] == "desk"
+
+
+def test_runs_at_once_on_one_runtime_do_not_mix(traced) -> None:
+    """Causes go with the messages, whoever started the runtime."""
+
+    async def many() -> None:
+        with_start = orchtrace.team("starter")(_office)
+        runtime = await with_start()
+        clerk = AgentId("clerk", "default")
+        await asyncio.gather(*(runtime.send_message(Ask(str(n)), clerk) for n in range(5)))
+        await runtime.stop_when_idle()
+
+    asyncio.run(many())
+    starter, *asked = traced.traces
+    assert [event.verb for event in starter.events] == ["begin", "stop"]
+    assert len(asked) == 5
+    assert {tuple(sorted((e.agent, e.verb) for e in t.events)) for t in asked} == {
+        tuple(sorted((e.agent, e.verb) for e in asked[0].events))
+    }
+
+
+def test_calls_inside_a_run_are_part_of_it(traced, read) -> None:
+    """A decorated function that calls into a runtime opens no second run."""
+
+    @orchtrace.team("outer")
+    async def outer() -> None:
+        runtime = await _office()
+        await runtime.send_message(Ask("a"), AgentId("echo", "default"))
+        await runtime.publish_message(Note("b"), TopicId("news", "default"))
+        await runtime.stop_when_idle()
+
+    asyncio.run(outer())
+    assert read.outline(traced.trace) == [
+        "0 user begin outer",
+        "1 outer spawn echo <- spawn 0",
+        "2 echo return outer",
+        "3 outer message news <- causal 0, return 2",
+        "4 outer spawn reader <- message 3, spawn 3",
+        "5 outer spawn other <- message 3, spawn 3",
+        "6 reader return outer",
+        "7 other return outer",
+        "8 outer stop <- causal 3",
+    ]
+
+
+def test_closure_agent_is_an_agent(traced, read) -> None:
+    """A function registered as an agent is traced like a class."""
+    heard = []
+
+    async def listen(_: ClosureContext, message: Note, ctx: MessageContext) -> None:
+        heard.append(message.text)
+
+    async def tell() -> None:
+        runtime = SingleThreadedAgentRuntime()
+        await ClosureAgent.register_closure(
+            runtime, "ear", listen, subscriptions=lambda: [TypeSubscription("default", "ear")]
+        )
+        runtime.start()
+        await runtime.publish_message(Note("psst"), DefaultTopicId())
+        await runtime.stop_when_idle()
+
+    asyncio.run(tell())
+    assert heard == ["psst"]
+    assert read.triggers(traced.trace) == [("ear", ("orchestrator",))]
+    assert "psst" not in traced.trace.to_json()
+
+
+def test_errors_are_the_hosts_and_the_traces(traced, caplog) -> None:
+    """An error that the host gets ends its run; one that the runtime keeps is told as well."""
+    caplog.set_level("CRITICAL", logger="autogen_core")
+
+    async def fail() -> None:
+        runtime = await _office()
+        with pytest.raises(LookupError, match="no"):
+            await runtime.send_message(Ask("fail"), AgentId("echo", "default"))
+        await runtime.publish_message(Note("fail"), TopicId("news", "default"))
+        with pytest.raises(Exception, match="Recipient not found"):
+            await runtime.send_message(Ask("x"), AgentId("nobody", "default"))
+        await runtime.stop_when_idle()
+
+    asyncio.run(fail())
+    stops = {t.events[0]["start_unix_nano"]: t.stop for t in traced.traces}
+    found = [(stops[at]["stop_reason"], stops[at]["stop_detail"]) for at in sorted(stops)]
+    assert found == [("error", "LookupError"), ("error", "LookupError"), ("error", "Exception")]
+
+
+def test_runtime_stopped_drops_what_it_has_not_begun(traced) -> None:
+    """What is still in the queue is external's fault, and the run ends."""
+
+    async def stop() -> None:
+        runtime = await _office()
+        await runtime.publish_message(Note("b"), TopicId("news", "default"))
+        await runtime.stop()
+
+    asyncio.run(stop())
+    stop_event = traced.trace.stop
+    assert (stop_event["stop_reason"], stop_event["stop_detail"]) == (
+        "external",
+        "runtime stopped",
+    )
+
+
+def test_message_that_an_intervention_drops_ends_its_run(traced) -> None:
+    """The host sees that it was dropped; so does the trace."""
+
+    class Gate(DefaultInterventionHandler):
+        async def on_send(self, message, *, message_context, recipient):
+            return DropMessage
+
+    async def ask() -> None:
+        runtime = await _office(intervention_handlers=[Gate()])
+        with pytest.raises(MessageDroppedException):
+            await runtime.send_message(Ask("a"), AgentId("echo", "default"))
+        await runtime.stop()
+
+    asyncio.run(ask())
+    assert traced.trace.stop["stop_detail"].endswith("MessageDroppedException")
+
+
+def test_call_that_is_cancelled_ends_its_run(traced) -> None:
+    """The host that gives up leaves a cancelled run behind, once the handler is done."""
+
+    async def ask() -> None:
+        runtime = await _office()
+        asking = asyncio.create_task(runtime.send_message(Ask("a"), AgentId("clerk", "default")))
+        for _ in range(4):
+            await asyncio.sleep(0)
+        asking.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asking
+        await runtime.stop_when_idle()
+
+    asyncio.run(ask())
+    assert traced.trace.stop["stop_reason"] == "cancelled"
+
+
+def test_team_and_agents_of_the_core_share_a_runtime(traced, plain) -> None:
+    """A team's messages are its own, a core agent's are its own, on one runtime at once."""
+
+    async def both() -> None:
+        runtime = await _office()
+        team = RoundRobinGroupChat([plain("a"), plain("b")], max_turns=3, runtime=runtime)
+        await asyncio.gather(
+            team.run(task="go"), runtime.send_message(Ask("a"), AgentId("clerk", "default"))
+        )
+        await runtime.stop_when_idle()
+
+    asyncio.run(both())
+    agents = {t.events[0]["to"]: {e.agent for e in t.events} - {"user"} for t in traced.traces}
+    assert agents == {
+        "RoundRobinGroupChat": {"RoundRobinGroupChat", "a", "b"},
+        "orchestrator": {"orchestrator", "clerk", "echo", "reader", "other"},
+    }
+
+
+def test_team_behind_an_agent_of_the_core_is_part_of_its_run(traced, plain, read) -> None:
+    """A handler that runs a team spawns it."""
+
+    class Host(RoutedAgent):
+        @message_handler
+        async def on_ask(self, message: Ask, ctx: MessageContext) -> Ask:
+            await RoundRobinGroupChat([plain("a")], max_turns=1).run(task=message.text)
+            return message
+
+    async def ask() -> None:
+        runtime = SingleThreadedAgentRuntime()
+        await Host.register(runtime, "host", lambda: Host("host"))
+        runtime.start()
+        await runtime.send_message(Ask("a"), AgentId("host", "default"))
+        await runtime.stop_when_idle()
+
+    asyncio.run(ask())
+    assert read.openings(traced.trace) == [
+        ("begin", "orchestrator"),
+        ("spawn", "host"),
+        ("spawn", "RoundRobinGroupChat"),
+        ("spawn", "a"),
+    ]

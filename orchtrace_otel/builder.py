@@ -616,6 +616,7 @@ _OPENING_KEYS: Final[Mapping[str, _Key]] = {
     a.CONTENT_REF: ("content_ref", str),
     a.TOOL_CALL_ID: ("tool_call_id", str),
     a.RUN_LINKS: ("links", (list, tuple)),
+    a.CHANNEL: ("channel", (str, list, tuple)),
 }
 _MORE: Final = frozenset({*_OPENING_KEYS, *_CLOSING_KEYS})
 _TOOL_MORE: Final = frozenset({*_OPENING_KEYS, *_TOOL_CLOSING_KEYS})
@@ -629,7 +630,7 @@ _POINT_KEYS: Final[Mapping[str, _Key]] = {
     a.CHOSEN: ("chosen", (str, list, tuple)),
     a.CANDIDATES: ("candidates", (list, tuple)),
     a.DECISION_NAME: ("name", str),
-    a.CHANNEL: ("channel", str),
+    a.INTERRUPTS: ("interrupts", (list, tuple)),
     a.TRUSTED: ("trusted", bool),
     a.STOP_REASON: ("stop_reason", str),
     a.STOP_DETAIL: ("stop_detail", str),

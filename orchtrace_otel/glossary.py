@@ -79,8 +79,22 @@ EVENT_KEYS: Final[Mapping[str, Key]] = {
     "tool_call_id": Key(
         "string", "tool_call, tool_result, where given", "The model's own id of the call."
     ),
-    "channel": Key("string", "message, where there is one", "Topic or state key it went through."),
-    "name": Key("string", "decide", "What is decided at this place in the code, such as `route`."),
+    "channel": Key(
+        "string or array of strings",
+        "message; openings with `message` edges; where there is one",
+        "Topic or state key it went through, such as `state:messages`.",
+    ),
+    "name": Key(
+        "string",
+        "decide, human_intervention",
+        "What is decided at this place in the code, such as `route`; what a person is asked "
+        "or does.",
+    ),
+    "interrupts": Key(
+        "array of strings",
+        "human_intervention, where known",
+        "Ids of the interrupts that a person is asked, or answers.",
+    ),
     "content_ref": Key(
         "string", "where content is captured", "Where its content is kept; never the content."
     ),

@@ -9,16 +9,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final, TypeAlias
 
-from orchtrace_langgraph import _runs, _tasks
+from orchtrace_langgraph import _pauses, _runs, _tasks
 from orchtrace_langgraph._decisions import chose, went
 from orchtrace_langgraph._framework import find
 from orchtrace_langgraph._handoffs import hand_over
+from orchtrace_langgraph._retries import RESET, RETRY, Retries
 from orchtrace_langgraph._tasks import Entered, Task
 from orchtrace_langgraph._tools import arun_tool, run_tool
 from orchtrace_langgraph._turns import astart_model, end_model, fail_model, give_up, start_model
 from orchtrace_otel import spans
 from orchtrace_otel._guard import guarded, warn_once
 from orchtrace_otel.adapter import Patches, Wrapper
+from orchtrace_otel.settings import option
 
 Wrapped: TypeAlias = Callable[..., Any]
 Args: TypeAlias = tuple[Any, ...]
@@ -30,10 +32,13 @@ def enter_loop(wrapped: Wrapped, loop: Any, args: Args, kwargs: Kwargs) -> Any:
     run = _runs.begin(loop)
     _runs.note(loop, run)
     try:
-        return wrapped(*args, **kwargs)
+        entered = wrapped(*args, **kwargs)
     except BaseException as error:
         _end(loop, error)
         raise
+    if run is not None:
+        run.entered(loop)
+    return entered
 
 
 def exit_loop(wrapped: Wrapped, loop: Any, args: Args, kwargs: Kwargs) -> Any:
@@ -52,10 +57,13 @@ async def aenter_loop(wrapped: Wrapped, loop: Any, args: Args, kwargs: Kwargs) -
     run = _runs.begin(loop)
     _runs.note(loop, run)
     try:
-        return await wrapped(*args, **kwargs)
+        entered = await wrapped(*args, **kwargs)
     except BaseException as error:
         _end(loop, error)
         raise
+    if run is not None:
+        run.entered(loop)
+    return entered
 
 
 async def aexit_loop(wrapped: Wrapped, loop: Any, args: Args, kwargs: Kwargs) -> Any:
@@ -91,6 +99,36 @@ def after_tick(wrapped: Wrapped, loop: Any, args: Args, kwargs: Kwargs) -> Any:
     run = _runs.of(loop)
     if run is not None:
         run.follow(loop)
+    return wrapped(*args, **kwargs)
+
+
+def match_cached(wrapped: Wrapped, loop: Any, args: Args, kwargs: Kwargs) -> Any:
+    """Wrap `SyncPregelLoop.match_cached_writes`: takes in tasks that need not run."""
+    matched = wrapped(*args, **kwargs)
+    if matched:
+        _skip(loop, matched)
+    return matched
+
+
+async def amatch_cached(wrapped: Wrapped, loop: Any, args: Args, kwargs: Kwargs) -> Any:
+    """Wrap `AsyncPregelLoop.amatch_cached_writes`: takes in tasks that need not run."""
+    matched = await wrapped(*args, **kwargs)
+    if matched:
+        _skip(loop, matched)
+    return matched
+
+
+def _skip(loop: Any, hosts: Any) -> None:
+    run = _runs.of(loop)
+    if run is not None:
+        run.skipped(hosts)
+
+
+def put_checkpoint(wrapped: Wrapped, loop: Any, args: Args, kwargs: Kwargs) -> Any:
+    """Wrap `PregelLoop._put_checkpoint`, where checkpoints are to carry their link."""
+    run = _runs.of(loop)
+    if run is not None:
+        run.carry(loop, args[0] if args else kwargs["metadata"])
     return wrapped(*args, **kwargs)
 
 
@@ -198,6 +236,8 @@ HOOKS: Final[tuple[tuple[str, str, Wrapper, bool], ...]] = (
     (f"{_LOOPS}:PregelLoop", "tick", tick, False),
     (f"{_LOOPS}:PregelLoop", "after_tick", after_tick, False),
     (f"{_LOOPS}:PregelLoop", "accept_push", accept_push, False),
+    (f"{_LOOPS}:SyncPregelLoop", "match_cached_writes", match_cached, False),
+    (f"{_LOOPS}:AsyncPregelLoop", "amatch_cached_writes", amatch_cached, False),
     (f"{_LOOPS}:SyncPregelLoop", "schedule_error_handler", schedule_error_handler, True),
     (f"{_LOOPS}:AsyncPregelLoop", "aschedule_error_handler", aschedule_error_handler, True),
     ("langgraph.pregel._runner", "run_with_retry", run_task, False),
@@ -217,6 +257,7 @@ HOOKS: Final[tuple[tuple[str, str, Wrapper, bool], ...]] = (
 
 _OUTCOMES: Final = {
     "GraphInterrupt": ("paused", "paused"),
+    "GraphDrained": ("paused", "external"),
     "GraphBubbleUp": ("ok", "handoff"),
     "GraphRecursionError": ("error", "max_steps"),
 }
@@ -226,8 +267,18 @@ def install(patches: Patches) -> None:
     """Put every wrapper in; one that finds nothing to wrap is left out, with one warning."""
     errors = find("langgraph.errors")
     _runs.GraphRun.is_exact = True
-    spans.outcomes.update({getattr(errors, name): end for name, end in _OUTCOMES.items()})
-    for owner, name, wrapper, may_lack in HOOKS:
+    spans.outcomes.update(
+        {getattr(errors, name): end for name, end in _OUTCOMES.items() if hasattr(errors, name)}
+    )
+    retries = Retries(tells_begin=hasattr(find(RETRY), RESET))
+    hooks: list[tuple[str, str, Wrapper, bool]] = [
+        *HOOKS,
+        (RETRY, "_should_retry_on", retries.may_retry, False),
+        (RETRY, RESET, retries.begin, True),
+    ]
+    if option("langgraph", "checkpoints", ("untouched", "linked")) == "linked":
+        hooks.append((f"{_LOOPS}:PregelLoop", "_put_checkpoint", put_checkpoint, False))
+    for owner, name, wrapper, may_lack in hooks:
         try:
             patches.wrap(find(owner), name, wrapper)
         except (ImportError, AttributeError):
@@ -246,4 +297,6 @@ def forget() -> None:
     """Take back what `install` told the core."""
     errors = find("langgraph.errors")
     for name in _OUTCOMES:
-        spans.outcomes.pop(getattr(errors, name), None)
+        if hasattr(errors, name):
+            spans.outcomes.pop(getattr(errors, name), None)
+    _pauses.forget()

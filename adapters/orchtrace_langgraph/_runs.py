@@ -8,15 +8,16 @@ from typing import Any, ClassVar, Final
 
 from opentelemetry import context as otel_context
 
-from orchtrace_langgraph import _graphs, _tasks
+from orchtrace_langgraph import _graphs, _pauses, _state, _tasks
 from orchtrace_langgraph._causes import SENDS, Write, Writer, Writers, triggering
 from orchtrace_langgraph._decisions import Decision
 from orchtrace_langgraph._framework import find
 from orchtrace_langgraph._graphs import Graph
 from orchtrace_langgraph._handoffs import bring
+from orchtrace_langgraph._state import State
 from orchtrace_langgraph._tasks import Task
 from orchtrace_otel import attributes as a
-from orchtrace_otel import spans
+from orchtrace_otel import content, spans
 from orchtrace_otel._guard import guarded
 from orchtrace_otel.flow import Edge, Flow, Mark
 from orchtrace_otel.spans import Activation, Run, Scope, Value
@@ -24,6 +25,8 @@ from orchtrace_otel.spans import Activation, Run, Scope, Value
 _HIDDEN: Final = "langsmith:hidden"
 _MOST_LEAVES: Final = 1_000
 _KEY: Final = "_orchtrace_run"
+
+_BREAKPOINTS: Final = frozenset(("interrupt_before", "interrupt_after"))
 
 _REASONS: Final = {
     "done": ("ok", "information_complete"),
@@ -48,6 +51,8 @@ class GraphRun:
     is_exact: ClassVar[bool] = True
 
     __slots__ = (
+        "_begun",
+        "_carried",
         "_ends",
         "_flow",
         "_instances",
@@ -55,6 +60,9 @@ class GraphRun:
         "_leaves",
         "_outer",
         "_run",
+        "_start",
+        "_state",
+        "_task_id",
         "_waiting",
         "_writers",
         "activation",
@@ -72,6 +80,7 @@ class GraphRun:
         flow: Flow | None = None,
         is_own: bool = True,
         outer: Task | None = None,
+        task_id: str | None = None,
     ) -> None:
         self.graph = graph
         self.activation = activation
@@ -86,13 +95,26 @@ class GraphRun:
         self._ends: list[Edge] | None = None
         self._waiting: list[int] = []
         self._writers: Writers | None = None
+        self._state: State | None = None
+        self._begun = activation.opened
+        self._start: _pauses.Start | None = None
+        self._carried: object = None
+        self._task_id = task_id
+
+    def starts(self, loop: Any) -> None:
+        """Note how the loop is told to start, before it reads its checkpoint."""
+        self._start = _pauses.start_of(loop)
 
     @guarded
     def plan(self, loop: Any) -> None:
         """Find the causes of the tasks that are about to run."""
-        writers = self._writers
-        if writers is None:
+        writers, state = self._writers, self._state
+        if writers is None or state is None:
             writers = self._writers = Writers(self._gathering(loop))
+            state = self._state = State(self._keeping(loop))
+        state.begin_step()
+        if self._start is not None:
+            _pauses.passed(loop, self._left())
         before = [task for task in self.tasks.values() if task.caller is None]
         self.tasks = {}
         self._ends = None
@@ -109,8 +131,11 @@ class GraphRun:
             task.edges = self._opening(found, is_send=is_send)
             if is_send:
                 task.instance = self.activation.run.instance(self._agent(task))
+                senders = (w.task for w in found if not w.task.is_hidden)
+                task.informed = [("message", mark) for one in senders for mark in one.marks()]
             else:
                 self._use_again(task)
+                self._inform(task, state)
             handed = next((w.task for w in found if w.is_handoff), None)
             if handed is not None and handed.activation is not None:
                 task.opens, task.by = "begin", handed.activation.agent
@@ -135,6 +160,35 @@ class GraphRun:
         marks = failed.marks() if failed is not None else [self.activation.opened]
         task.edges = [("causal", mark) for mark in marks]
         self._use_again(task)
+        if failed is not None:
+            failed.has_failed = False
+        if self._state is not None:
+            self._inform(task, self._state)
+
+    def _inform(self, task: Task, state: State) -> None:
+        news = state.read(task, task.node)
+        if news is None:
+            return
+        task.informed, task.channels = news.edges, news.channels
+        if not news.is_whole:
+            self.activation.run.flag("informants_forgotten")
+
+    @guarded
+    def skipped(self, hosts: Iterable[Any]) -> None:
+        """Take in tasks that need not run, since a cache has what they write."""
+        for host in hosts:
+            task = self.tasks.get(host.id)
+            if task is None or task.activation is not None or task.is_hidden:
+                continue
+            _tasks.waiting.pop(id(host), None)
+            caller = task.caller.activation if task.caller is not None else None
+            facts: dict[str, Value] = {a.DECISION_NAME: "cache", a.CHOSEN: (task.name,)}
+            task.skipped = spans.instant(
+                caller or self.activation, "decide", edges=task.edges, attributes=facts
+            )
+            if caller is not None:
+                caller.flow.returned(task.skipped)
+                caller.release(self._agent(task), task.instance or "")
 
     def _add(self, loop: Any, host: Any) -> Task:
         node = loop.nodes.get(host.name)
@@ -162,7 +216,7 @@ class GraphRun:
 
     def _opening(self, writers: list[Writer], *, is_send: bool) -> list[Edge]:
         if not writers:
-            return [("causal", self.activation.opened)]
+            return [("causal", self._begun)]
         if len(writers) == 1 and is_send and not writers[0].is_handoff:
             writer = writers[0]
             marks = writer.task.marks() if writer.decision is None else [writer.decision]
@@ -192,6 +246,8 @@ class GraphRun:
         for host in hosts:
             task = self.tasks.get(host.id)
             if task is not None and task.caller is None:
+                if self._state is not None and not task.is_hidden and task.has_news:
+                    self._state.wrote(task, host.writes)
                 self._wrote(task, host, triggering(host, loop.trigger_to_nodes), writers)
 
     def _wrote(self, task: Task, host: Any, writes: list[Write], writers: Writers) -> None:
@@ -252,6 +308,8 @@ class GraphRun:
             bring(error, self.tasks.values(), self._outer)
         status, reason, detail, error = _outcome(loop, error)
         edges = self._final()
+        if status == "paused":
+            edges = self._pause(detail, edges)
         if self._run is not None:
             self._run.close(
                 stop_reason=reason, stop_detail=detail, status=status, error=error, edges=edges
@@ -263,9 +321,51 @@ class GraphRun:
         else:
             for kind, mark in edges:
                 self.activation.flow.returned(mark, kind)
+        if self._start is not None:
+            _pauses.ended(loop, self._left(is_paused=status == "paused"))
         self.tasks = {}
-        self._writers = None
+        self._writers = self._state = None
         self._forget()
+
+    @guarded
+    def entered(self, loop: Any) -> None:
+        """Take in where the loop goes on from, once it has read its checkpoint."""
+        if self._start is None:
+            return
+        carried = self._carried or loop.checkpoint_metadata.get(_pauses.KEY)
+        mark = _pauses.go_on(loop, self._start, carried, self.activation)
+        if mark is not None:
+            self._begun = mark
+
+    @guarded
+    def carry(self, loop: Any, metadata: dict[str, Any]) -> None:
+        """Put our link into the metadata of a checkpoint that is about to be saved."""
+        before = loop.checkpoint_metadata
+        if self._start is None or metadata is before:
+            return
+        self._carried = self._carried or before.get(_pauses.KEY)
+        metadata[_pauses.KEY] = self._left().link
+
+    def _left(self, *, is_paused: bool = False) -> _pauses.Left:
+        """Return what a later run, which starts from a checkpoint of this one, is linked to."""
+        run = self.activation.run
+        event = self.activation.opened.event_id
+        if self._run is not None:
+            event = run.stop_id or event
+        elif self.activation.is_closed:
+            event = self.activation.closed.event_id
+        return _pauses.Left(f"{run.id}:{event}", self._task_id, is_paused)
+
+    def _pause(self, detail: str | None, edges: list[Edge]) -> list[Edge]:
+        """Record that the host asked to stop here, if so, and return the causes of the end."""
+        if self._outer is not None:
+            self._outer.has_asked = True
+        if detail not in _BREAKPOINTS:
+            return edges
+        facts: dict[str, Value] = {a.DECISION_NAME: detail, a.TO: "user"}
+        edges = edges or [("causal", self._begun)]
+        mark = spans.instant(self.activation, "human_intervention", edges=edges, attributes=facts)
+        return [("causal", mark)]
 
     def _final(self) -> list[Edge]:
         """Return the causes of the end: every task that led to no other."""
@@ -284,6 +384,11 @@ class GraphRun:
         if self.graph.gathering is None:
             self.graph.gathering = gathering(loop.channels)
         return self.graph.gathering
+
+    def _keeping(self, loop: Any) -> dict[str, bool]:
+        if self.graph.keeping is None:
+            self.graph.keeping = _state.keeps_all(loop.channels)
+        return self.graph.keeping
 
     def _forget(self) -> None:
         for key in self._waiting:
@@ -331,6 +436,13 @@ def _outcome(
 @guarded
 def begin(loop: Any) -> GraphRun | None:
     """Open a run of the loop's graph where it was called."""
+    run = _begin(loop)
+    if run is not None:
+        run.starts(loop)
+    return run
+
+
+def _begin(loop: Any) -> GraphRun | None:
     graph = _graphs.graph_of(getattr(loop._migrate_checkpoint, "__self__", None))  # noqa: SLF001
     name = graph.name
     if not (graph.is_named and graph.role):
@@ -338,8 +450,9 @@ def begin(loop: Any) -> GraphRun | None:
         name = given if isinstance(given, str) and given else name
     scope = _scope(loop)
     if scope is None:
-        run = spans.start_run(name, system="langgraph")
-        return None if run is None else GraphRun(graph, run.root, run=run)
+        task_id = content.task_id((loop.input,), {})
+        run = spans.start_run(name, system="langgraph", task_id=task_id)
+        return None if run is None else GraphRun(graph, run.root, run=run, task_id=task_id)
     context = otel_context.get_current()
     if spans.is_suppressed(context):
         return None

@@ -9,11 +9,12 @@ from uuid import UUID
 from opentelemetry import context as otel_context
 from opentelemetry.context import Context
 
+from orchtrace_langgraph._pauses import asked
 from orchtrace_otel import attributes as a
 from orchtrace_otel import spans
 from orchtrace_otel._guard import guarded
 from orchtrace_otel.flow import Edge, Mark
-from orchtrace_otel.spans import Activation
+from orchtrace_otel.spans import Activation, Value
 
 if TYPE_CHECKING:
     from orchtrace_langgraph._decisions import Decision
@@ -32,6 +33,12 @@ class Task:
         is_hidden: Whether it only hands on the input.
         is_worker: Whether it is langgraph-supervisor's call of a worker.
         edges: Causes of its opening.
+        informed: Who wrote what it reads, as edges into its opening.
+        channels: Where these wrote, as `state:<key>`.
+        attempt: Which try it is.
+        skipped: The decision not to run it, where its result was in a cache.
+        has_failed: Whether it ended with an error that nobody handled.
+        has_asked: Whether a run or a task inside of it has recorded the interrupt it ends with.
         opens: How it opens: `spawn` or `delegate`; `begin` after a hand-off.
         by: The agent that handed over to it.
         instance: Which life of the agent it is.
@@ -49,14 +56,19 @@ class Task:
 
     __slots__ = (
         "activation",
+        "attempt",
         "author",
         "by",
         "caller",
+        "channels",
         "command",
         "decisions",
         "edges",
         "handoffs",
+        "has_asked",
+        "has_failed",
         "id",
+        "informed",
         "instance",
         "is_hidden",
         "is_worker",
@@ -66,6 +78,7 @@ class Task:
         "opens",
         "plan",
         "run",
+        "skipped",
         "transfers",
         "turns",
     )
@@ -78,6 +91,12 @@ class Task:
         self.is_hidden = is_hidden
         self.is_worker = False
         self.edges: list[Edge] = []
+        self.informed: list[Edge] = []
+        self.channels: tuple[str, ...] = ()
+        self.attempt = 1
+        self.skipped: Mark | None = None
+        self.has_failed = False
+        self.has_asked = False
         self.opens = "spawn"
         self.instance: str | None = None
         self.plan: Plan | None = None
@@ -92,18 +111,23 @@ class Task:
         self.decisions: dict[int | None, Decision] | None = None
         self.turns: set[UUID] | None = None
 
+    @property
+    def has_news(self) -> bool:
+        """Whether it is known where what it writes comes from; not after a resume."""
+        return self.activation is not None or self.skipped is not None
+
     def marks(self) -> list[Mark]:
         """Return where edges from it start; through it, where it never ran (a cache hit)."""
         if self.activation is not None:
             return [self.activation.closed]
         if self.is_hidden:
             return [self.run.activation.opened]
+        if self.skipped is not None:
+            return [self.skipped]
         return [mark for _, mark in self.edges]
 
 
 Entered = tuple[Token["Task | None"], Token[Context]]
-
-_INFERRED: Final = {a.CAUSALITY: "inferred"}
 
 CURRENT: Final[ContextVar[Task | None]] = ContextVar("orchtrace_langgraph_task", default=None)
 """The task whose code runs here."""
@@ -123,8 +147,21 @@ def enter(task: Task) -> Entered:
     if task.is_hidden:
         token = otel_context.attach(task.run.context)
         return CURRENT.set(task), token
+    running[task.id] = task
+    token = _open(task, task.edges).attach()
+    return CURRENT.set(task), token
+
+
+def _open(task: Task, edges: list[Edge]) -> Activation:
     caller = task.caller.activation if task.caller is not None else None
     plan = task.plan
+    facts: dict[str, Value] = {}
+    if not task.run.is_exact:
+        facts[a.CAUSALITY] = "inferred"
+    if task.channels:
+        facts[a.CHANNEL] = task.channels
+    if task.attempt > 1:
+        facts[a.ATTEMPT] = task.attempt
     activation = spans.open_activation(
         caller or task.run.activation,
         task.name if plan is None else plan.name,
@@ -132,16 +169,14 @@ def enter(task: Task) -> Entered:
         instance=task.instance,
         by=task.by,
         role=None if plan is None else plan.role,
-        edges=task.edges,
-        attributes=None if task.run.is_exact else _INFERRED,
+        edges=[*edges, *task.informed] if task.informed else edges,
+        attributes=facts,
         context=task.run.context if caller is None else None,
     )
     # The decorated function that the node runs finds itself named here and opens nothing.
     activation.owner = plan
     task.activation = activation
-    running[task.id] = task
-    token = activation.attach()
-    return CURRENT.set(task), token
+    return activation
 
 
 @guarded
@@ -161,7 +196,49 @@ def leave(task: Task, entered: Entered | None, error: BaseException | None) -> N
     status, reason = spans.outcome(error)
     if reason == "handoff":
         task.left = id(error)
-    activation.end(status, error=error if status == "error" else None)
+    task.has_failed = status == "error"
+    edges: list[Edge] = []
+    if status == "paused":
+        asked(task, activation, error)
+    elif status == "cancelled":
+        edges = _despawn(task, activation)
+    activation.end(status, edges, error if status == "error" else None)
     if task.caller is not None and task.caller.activation is not None:
         task.caller.activation.flow.returned(activation.closed)
         task.caller.activation.release(activation.agent, activation.instance)
+
+
+def _despawn(task: Task, activation: Activation) -> list[Edge]:
+    """Record that LangGraph ends a task because another of its step failed, if that is so."""
+    failed = [other for other in task.run.tasks.values() if other.has_failed]
+    if not failed:
+        return []
+    causes: list[Edge] = [("causal", mark) for other in failed for mark in other.marks()]
+    mark = spans.instant(task.run.activation, "despawn", to=activation.agent, edges=causes)
+    return [("causal", mark)]
+
+
+def failed(task: Task, error: BaseException) -> None:
+    """Close a try that failed; `try_again` follows, unless the run is given up meanwhile."""
+    activation = task.activation
+    if activation is None:
+        return
+    activation.set({a.ATTEMPT: task.attempt})
+    activation.end("error", error=error)
+    task.decisions = task.author = task.command = None
+    task.transfers = task.handoffs = None
+    task.attempt += 1
+
+
+@guarded
+def try_again(task: Task) -> None:
+    """Open the next try of a task that failed, where nothing is open yet; make it current.
+
+    What was current before the task is current again when it leaves, whatever its tries
+    attached.
+    """
+    before = task.activation
+    if before is None or not before.is_closed or before.run.is_closed:
+        return
+    task.opens, task.by = "delegate", None
+    _open(task, [("causal", before.closed)]).attach()

@@ -24,9 +24,10 @@ _NOT_TEXT: Final[Mapping[str, object]] = {
     a.CANDIDATES: _TEXTS,
     a.RUN_LINKS: _TEXTS,
     a.FLAGS: _TEXTS,
+    a.INTERRUPTS: _TEXTS,
 }
 
-_EITHER: Final = frozenset({a.CHOSEN})
+_EITHER: Final = frozenset({a.CHOSEN, a.CHANNEL})
 """One text, or several."""
 
 _NUMBERS: Final = (a.REWARD_PREFIX, a.METRIC_PREFIX)

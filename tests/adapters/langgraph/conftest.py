@@ -72,16 +72,23 @@ def traced(referee: Callable[[Trace], None]) -> Iterator[Captured]:
 def read() -> SimpleNamespace:
     """Ways to write a trace down."""
     return SimpleNamespace(
-        outline=outline, triggers=triggers, triggers_by_span=triggers_by_span, stop=stop
+        outline=outline,
+        triggers=triggers,
+        triggers_by_span=triggers_by_span,
+        informants=informants,
+        stop=stop,
     )
 
 
 def outline(trace: Trace) -> list[str]:
-    """Each event as `number instance verb to <- edge type and number of each cause`."""
+    """Each event as `number instance verb to <- edge type and number of each cause`.
+
+    Who wrote what was read is left to `informants`.
+    """
     number = {event.id: n for n, event in enumerate(trace.events)}
     causes: dict[str, list[tuple[str, int]]] = {}
     for edge in trace.edges:
-        if edge.src != edge.dst.removesuffix(".close") + ".open":
+        if edge.type != "message" and edge.src != edge.dst.removesuffix(".close") + ".open":
             causes.setdefault(edge.dst, []).append((edge.type, number[edge.src]))
     lines: list[str] = []
     for event in trace.events:
@@ -114,7 +121,7 @@ def _sources(trace: Trace) -> dict[str, set[str]]:
         left = list(into.get(event.id, ()))
         while left:
             cause = events[left.pop()]
-            if cause.verb in {"decide", "aggregate"}:
+            if cause.verb in {"decide", "aggregate", "human_intervention"}:
                 left += into.get(cause.id, ())
             else:
                 sources.add(cause["activation"])
@@ -135,6 +142,20 @@ def triggers(trace: Trace) -> dict[str, list[set[str]]]:
     for span, found in _sources(trace).items():
         order.setdefault(name[span], []).append({name[source] for source in found})
     return order
+
+
+def informants(trace: Trace) -> dict[str, list[list[str]]]:
+    """Each agent's activations, in order, as the instances whose writes they read as news."""
+    name = {event.id: event["instance"] for event in trace.events}
+    into: dict[str, set[str]] = {}
+    for edge in trace.edges:
+        if edge.type == "message":
+            into.setdefault(edge.dst, set()).add(name[edge.src])
+    found: dict[str, list[list[str]]] = {}
+    for event in trace.events[1:]:
+        if event.id.endswith(".open") and event.verb != "tool_call":
+            found.setdefault(event["instance"], []).append(sorted(into.get(event.id, ())))
+    return found
 
 
 def stop(trace: Trace) -> tuple[str, str, str | None]:

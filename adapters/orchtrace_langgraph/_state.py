@@ -1,0 +1,136 @@
+"""Who wrote what a task reads of its graph's state: the `message` edges into its opening.
+
+Of the state itself nothing is read, only names of channels. A node is told once of each
+write: of those by others since it last began, and of all since the run began when it
+begins for the first time. A channel that keeps the latest value has the writers of its
+latest update; one with a reducer has all.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+
+from orchtrace_langgraph._framework import find
+from orchtrace_langgraph._graphs import BRANCH
+from orchtrace_otel.flow import Edge, Mark
+
+if TYPE_CHECKING:
+    from orchtrace_langgraph._tasks import Task
+
+ROOT: Final = "__root__"
+_JOIN: Final = "join:"
+_MOST_WRITES: Final = 1_000
+"""Writes of one channel that are remembered; whoever reads later misses the oldest."""
+
+
+class _Wrote(NamedTuple):
+    step: int
+    instance: str | None
+    marks: tuple[Mark, ...]
+
+
+class News(NamedTuple):
+    """What a task reads that is new to it.
+
+    Attributes:
+        edges: One `message` edge from each writer.
+        channels: Where these wrote, as `state:<key>`.
+        is_whole: Whether no write is missing.
+    """
+
+    edges: list[Edge]
+    channels: tuple[str, ...]
+    is_whole: bool
+
+
+class State:
+    """Who wrote the channels of one run's state, as far as somebody may not know it yet.
+
+    Args:
+        keeps_all: Channels of the state, and whether earlier writes stay part of the
+            value.
+    """
+
+    __slots__ = ("_keeps_all", "_read", "_step", "_written")
+
+    def __init__(self, keeps_all: Mapping[str, bool]) -> None:
+        self._keeps_all = keeps_all
+        self._written: dict[str, deque[_Wrote]] = {}
+        self._read: dict[str, int] = {}
+        self._step = 0
+
+    def begin_step(self) -> None:
+        """Note that the tasks of a new step read the state as it is now."""
+        self._step += 1
+
+    def wrote(self, task: Task, writes: Iterable[tuple[str, Any]]) -> None:
+        """Note what a task wrote."""
+        marks: tuple[Mark, ...] | None = None
+        for channel, value in writes:
+            keeps_all = self._keeps_all.get(channel)
+            if keeps_all is None:
+                continue
+            if marks is None:
+                marks = tuple(task.marks())
+            known = self._written.get(channel)
+            if known is None:
+                known = self._written[channel] = deque(maxlen=_MOST_WRITES)
+            elif (not keeps_all and known[-1].step != self._step) or _replaces(value):
+                known.clear()
+            elif known[-1].step == self._step and known[-1].marks is marks:
+                continue
+            known.append(_Wrote(self._step, task.instance, marks))
+
+    def read(self, task: Task, node: Any) -> News | None:
+        """Return who wrote what a node's task reads and does not know yet, if anybody did."""
+        since = self._read.get(task.name, 0)
+        self._read[task.name] = self._step
+        if not self._written:
+            return None
+        channels: Any = node.channels
+        found: dict[str, Edge] = {}
+        through: list[str] = []
+        is_whole = True
+        for channel in (channels,) if isinstance(channels, str) else channels:
+            written = self._written.get(channel)
+            if written is None or written[-1].step < since:
+                continue
+            news = [wrote for wrote in _since(written, since) if wrote.instance != task.instance]
+            if not news:
+                continue
+            through.append(f"state:{channel}")
+            is_whole = is_whole and len(news) < _MOST_WRITES
+            for wrote in reversed(news):
+                for mark in wrote.marks:
+                    found.setdefault(mark.event_id, ("message", mark))
+        return News(list(found.values()), tuple(through), is_whole) if found else None
+
+
+def _since(written: deque[_Wrote], step: int) -> Iterable[_Wrote]:
+    """Yield the writes from `step` on, latest first."""
+    for wrote in reversed(written):
+        if wrote.step < step:
+            break
+        yield wrote
+
+
+def _replaces(value: Any) -> bool:
+    """Whether a value takes the place of all that a reducer kept; its class is asked, no more."""
+    return type(value).__name__ == "Overwrite"
+
+
+def keeps_all(channels: Mapping[str, Any]) -> dict[str, bool]:
+    """Return the channels of a graph's state, and whether earlier writes stay in the value."""
+    reducers = [find("langgraph.channels.binop:BinaryOperatorAggregate")]
+    reducers.append(find("langgraph.channels.topic:Topic"))
+    with suppress(ImportError, AttributeError):  # LangGraph before 1.2 has none
+        reducers.append(find("langgraph.channels.delta:DeltaChannel"))
+    kinds = cast("tuple[type[object], ...]", tuple(reducers))
+    return {
+        name: isinstance(channel, kinds)
+        for name, channel in channels.items()
+        if name == ROOT or not name.startswith(("__", BRANCH, _JOIN))
+    }

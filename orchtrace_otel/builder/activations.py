@@ -1,0 +1,88 @@
+"""Activations: who was called by whom, when, and how it ended."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from orchtrace_otel import attributes as a
+from orchtrace_otel.builder.events import BEGIN, OPENING, Events
+from orchtrace_otel.builder.keys import CLOSING_KEYS, OF_ACTIVATION, OPENING_KEYS, copy
+from orchtrace_otel.builder.records import SpanRecord
+from orchtrace_otel.builder.values import status, text
+from orchtrace_otel.model import Json
+
+_OPENINGS: Final = frozenset(("begin", "spawn", "delegate"))
+
+
+def take_activation(events: Events, record: SpanRecord) -> None:
+    """Add an activation's opening and, but for the root, whose end is the stop, its closing."""
+    found = record.attributes
+    span_id = record.span_id
+    agent = text(found, a.AGENT_NAME)
+    verb = found[a.OPENS]
+    if verb.__class__ is not str or verb not in _OPENINGS:
+        events.flags.add("garbled")
+        verb = "begin"
+    life = _life(record)
+    is_root = span_id == events.tree.root_id
+    keys: Json = {"verb": verb}
+    if is_root:
+        caller = "user"
+        keys["start_unix_nano"] = record.start
+    else:
+        parent = keys["parent"] = events.tree.owner(record)
+        caller = _caller(events, record, parent)
+    if verb == "begin":
+        keys["from"] = caller
+    keys["to"] = events.agents[span_id] = agent
+    keys.update(life)
+    keys["status"] = "ok"
+    says_more = not OF_ACTIVATION.isdisjoint(found)
+    if says_more:
+        copy(found, keys, OPENING_KEYS, events.flags)
+    opened = span_id + ".open"
+    events.add(record.start, BEGIN if is_root else OPENING, opened, caller, keys)
+    events.add_causes(opened, found, a.EDGES)
+    if is_root:
+        return
+    keys = {"verb": "return", "from": agent, "to": caller, **life, "status": status(record)}
+    if says_more:
+        copy(found, keys, CLOSING_KEYS, events.flags)
+    events.add_closing(record, agent, keys)
+
+
+def _life(record: SpanRecord) -> Json:
+    """Return the role, the activation and the instance, as an opening and a closing name them."""
+    found = record.attributes
+    keys: Json = {"role": str(found[a.ROLE])} if a.ROLE in found else {}
+    keys["activation"] = record.span_id
+    if a.INSTANCE in found:
+        keys["instance"] = str(found[a.INSTANCE])
+    return keys
+
+
+def _caller(events: Events, record: SpanRecord, parent: str) -> str:
+    """Return the agent that caused an activation inside the activation `parent`."""
+    caller = events.agents.get(parent)
+    if caller is None:
+        events.has_unsure_parents = True
+        holder = events.tree.by_id.get(parent)
+        caller = "unknown" if holder is None else text(holder.attributes, a.AGENT_NAME)
+    return str(record.attributes.get(a.BY) or caller)
+
+
+def cut_cycles(events: Events, span_ids: Iterable[str]) -> None:
+    """Hang activations that are above each other below the root instead."""
+    keys, root_id = events.keys, events.tree.root_id
+    done: set[str] = {root_id}
+    for span_id in span_ids:
+        path: list[str] = []
+        at = span_id
+        while at not in done and at + ".open" in keys:
+            done.add(at)
+            path.append(at)
+            at = keys[at + ".open"].get("parent", root_id)
+        if at in path:
+            events.flags.add("cyclic_parents")
+            keys[at + ".open"]["parent"] = root_id

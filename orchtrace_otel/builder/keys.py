@@ -1,0 +1,68 @@
+"""What attributes say of an event, and under which keys a trace holds it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, TypeAlias
+
+from orchtrace_otel import attributes as a
+from orchtrace_otel.builder.values import texts
+from orchtrace_otel.model import Json
+
+Table: TypeAlias = Mapping[str, tuple[str, type | tuple[type, ...]]]
+"""Attribute to the key of an event, and to what the attribute holds."""
+
+CLOSING_KEYS: Final[Table] = {
+    a.CONTENT_REF_CLOSE: ("content_ref", str),
+    a.ERROR_TYPE: ("error_type", str),
+}
+
+TOOL_CLOSING_KEYS: Final[Table] = {**CLOSING_KEYS, a.TRUSTED: ("trusted", bool)}
+
+OPENING_KEYS: Final[Table] = {
+    a.CAUSALITY: ("causality", str),
+    a.ATTEMPT: ("attempt", int),
+    a.CONTENT_REF: ("content_ref", str),
+    a.TOOL_CALL_ID: ("tool_call_id", str),
+    a.RUN_LINKS: ("links", (list, tuple)),
+    a.CHANNEL: ("channel", (str, list, tuple)),
+}
+
+POINT_KEYS: Final[Table] = {
+    **OPENING_KEYS,
+    a.TO: ("to", str),
+    a.FROM: ("from", str),
+    a.ROLE: ("role", str),
+    a.CHOSEN: ("chosen", (str, list, tuple)),
+    a.CANDIDATES: ("candidates", (list, tuple)),
+    a.DECISION_NAME: ("name", str),
+    a.INTERRUPTS: ("interrupts", (list, tuple)),
+    a.TRUSTED: ("trusted", bool),
+    a.STOP_REASON: ("stop_reason", str),
+    a.STOP_DETAIL: ("stop_detail", str),
+    a.ERROR_TYPE: ("error_type", str),
+}
+
+OF_ACTIVATION: Final = frozenset({*OPENING_KEYS, *CLOSING_KEYS})
+OF_TOOL: Final = frozenset({*OPENING_KEYS, *TOOL_CLOSING_KEYS})
+"""What activations and tools mostly do not say; to look for it once saves two searches."""
+
+
+def copy(found: Mapping[str, Any], keys: Json, table: Table, flags: set[str]) -> None:
+    """Copy what an event says of itself, in an order that no sender decides."""
+    present = table.keys() & found.keys()
+    for attribute in sorted(present) if len(present) > 1 else present:
+        name, kinds = table[attribute]
+        value = found[attribute]
+        if not isinstance(value, kinds):
+            flags.add("garbled")
+        elif isinstance(value, (list, tuple)):
+            held = texts(found, attribute, flags)
+            keys[name] = [_link(one) for one in held] if name == "links" else held
+        else:
+            keys[name] = value
+
+
+def _link(item: str) -> Json:
+    run, _, event = item.partition(":")
+    return {"run": run, "event": event}

@@ -1,0 +1,82 @@
+"""Spans as light records, each once, and what is kept of spans that are not ours."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from operator import attrgetter
+from typing import Any, Final
+
+from orchtrace_otel import attributes as a
+
+
+@dataclass(slots=True)
+class SpanRecord:
+    """What the builder needs of a span; made from SDK spans and from OTLP alike.
+
+    Attributes:
+        span_id: 16 hexadecimal digits.
+        parent_id: The same of its OTel parent; None where it has none.
+        start: Nanoseconds since the epoch.
+        end: Nanoseconds since the epoch.
+        attributes: Its attributes; only read.
+        is_error: Whether its OTel status is ERROR.
+        links_dropped: Links that a limit of the SDK cut.
+        attributes_dropped: Attributes that a limit of the SDK evicted.
+    """
+
+    span_id: str
+    parent_id: str | None
+    start: int
+    end: int
+    attributes: Mapping[str, Any]
+    is_error: bool = False
+    links_dropped: int = 0
+    attributes_dropped: int = 0
+
+
+def distinct(records: Iterable[SpanRecord]) -> tuple[dict[str, SpanRecord], set[str]]:
+    """Return the spans by id, in canonical order, and the ids that came with different contents.
+
+    A span that is sent again is the same span. Where two differ, the one that says
+    most is taken, whichever came first.
+    """
+    ordered = sorted(records, key=_canonical)
+    by_id = {record.span_id: record for record in ordered}
+    if len(by_id) == len(ordered):
+        return by_id, set()
+    by_id.clear()
+    differing: set[str] = set()
+    for record in ordered:
+        known = by_id.setdefault(record.span_id, record)
+        if known != record:
+            differing.add(record.span_id)
+            by_id[record.span_id] = max(known, record, key=_fullness)
+    return {record.span_id: record for record in sorted(by_id.values(), key=_canonical)}, differing
+
+
+_canonical: Final = attrgetter("start", "span_id")
+
+
+def _fullness(record: SpanRecord) -> tuple[int, int, int, str]:
+    """How much one of several versions of a span says; the same for none that differ."""
+    held = sorted(record.attributes.items())
+    rest = (record.parent_id, record.is_error, record.links_dropped, record.attributes_dropped)
+    return (len(held), record.end, record.start, repr((held, rest)))
+
+
+_FOREIGN: Final = (
+    a.OPERATION,
+    a.AGENT_NAME,
+    a.PROVIDER,
+    a.REQUEST_MODEL,
+    a.RESPONSE_MODEL,
+    a.FINISH_REASONS,
+    a.INPUT_TOKENS,
+    a.OUTPUT_TOKENS,
+)
+
+
+def foreign_attributes(found: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what is kept of a span that is not ours: who called which model, and the usage."""
+    return {key: found[key] for key in _FOREIGN if key in found}

@@ -1,7 +1,7 @@
 """What an adapter is: hooks into one framework, found by entry point, put on and taken off.
 
 An adapter patches its framework while it is instrumented and opens spans through
-`spans.py`. `Patches` holds the discipline that every adapter needs: originals are
+`spans/`. `Patches` holds the discipline that every adapter needs: originals are
 restored as the very objects, and where another tool has wrapped ours since, ours
 turns into a pass-through.
 """

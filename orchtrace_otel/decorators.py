@@ -1,4 +1,4 @@
-"""`@agent`, `@tool` and `@team`, over spans.py.
+"""`@agent`, `@tool` and `@team`, over spans/.
 
 What becomes what:
 

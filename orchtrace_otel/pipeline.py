@@ -144,7 +144,7 @@ class Pipeline(SpanProcessor):
         self._evaluations = evaluations
         before.shutdown(keep=exporters)
 
-    # -- what spans.py tells ------------------------------------------------------
+    # -- what spans/ tells ------------------------------------------------------
 
     def opened(self, run: Run) -> _Open:
         """Follow a run; the oldest one is given up where too many are open, or it is too old."""
@@ -247,7 +247,7 @@ class Pipeline(SpanProcessor):
         """Remember which run a span belongs to."""
         scope, own = span.instrumentation_scope, span.context
         if own is None or (scope is not None and scope.name == a.SCOPE):
-            return  # spans.py hands over our own
+            return  # spans/ hands over our own
         context = otel_context.get_current() if parent_context is None else parent_context
         activation = spans.of(context)
         opened = None if activation is None else activation.run.followed

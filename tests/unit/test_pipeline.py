@@ -24,6 +24,7 @@ from orchtrace_otel import otlp, pipeline, schema, spans
 from orchtrace_otel.model import Reward, Trace
 from orchtrace_otel.pipeline import Pipeline
 from orchtrace_otel.settings import Settings
+from orchtrace_otel.spans import _activation, _run
 from orchtrace_otel.testing import capture
 
 
@@ -414,7 +415,8 @@ def test_what_an_activation_remembers_is_bounded(monkeypatch: pytest.MonkeyPatch
         with orchtrace.aggregate():
             pass
 
-    monkeypatch.setattr(spans, "_MOST_WAITING", 3)
+    monkeypatch.setattr(_activation, "MOST_WAITING", 3)
+    monkeypatch.setattr(_run, "MOST_WAITING", 3)
     with capture() as captured:
         forgetful()
     assert captured.trace.flags == (

@@ -41,12 +41,17 @@ class _Turn(Call):
         super().__init__(set_span_in_context(interval.span, inside))
         self._interval = interval
         self._work = work
-        self._asked: Asked | None = None if work is None else work.ask(interval.span_id)
+        self._asked: Asked | None = None
+        if work is not None:
+            self._asked = work.ask(interval.span_id)
+            work.open.add(interval)
 
     @guarded
     def close(self, result: Any, error: BaseException | None, /) -> None:
         """End the turn with what the client says about it."""
         status, _ = outcome(error)
+        if self._work is not None:
+            self._work.open.discard(self._interval)
         facts: dict[str, Value] | None = None
         if isinstance(result, f.CreateResult):
             facts = _facts(result)

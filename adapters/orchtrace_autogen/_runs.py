@@ -14,7 +14,7 @@ from orchtrace_autogen import _framework as f
 from orchtrace_autogen._calls import Call, drive, follow
 from orchtrace_autogen._labels import Label, Labels
 from orchtrace_autogen._resume import Resumed
-from orchtrace_autogen._stops import IDLE, Stop
+from orchtrace_autogen._stops import IDLE, UNKNOWN, Stop
 from orchtrace_autogen._team import TeamRun
 from orchtrace_autogen._work import Work, team_of, work_of
 from orchtrace_otel import attributes as a
@@ -236,7 +236,7 @@ class TeamCall(_Entered):
             return
         self._is_over = True
         team = self.team
-        stop = team.stopped or IDLE
+        stop = team.stopped or (IDLE if team.is_embedded else UNKNOWN)
         if error is not None:
             status, reason = outcome(error)
             detail = team.stopped.detail if team.stopped is not None and status == "error" else None
@@ -244,7 +244,6 @@ class TeamCall(_Entered):
         edge_type = "causal" if self.entry.run is not None else "return"
         edges = team.ending(edge_type) + team.work.rest()
         self.entry.close(stop, error, edges)
-        team.was_left = error is not None and team.stopped is None
         self._leave(self.entry)
 
 
@@ -293,6 +292,7 @@ class RunHooks:
             return None
         activation = entry.activation
         running = TeamRun(activation, team_of(activation.run, get_current()), self._labels)
+        running.is_embedded = f.is_embedded(team)
         team_id = f.team_id(team)
         # A team that runs already refuses to run again; the one that runs keeps its place.
         before = self._teams.get(team_id)
@@ -301,14 +301,14 @@ class RunHooks:
         return TeamCall(entry, running, functools.partial(self._leave, team, running))
 
     def _leave(self, team: f.BaseGroupChat, running: TeamRun, entry: Entry) -> None:
-        """Follow a team no more, unless its consumer left it to a runtime that goes on."""
+        """Follow a team no more, unless its caller left it to a runtime that goes on."""
         team_id = f.team_id(team)
         if self._teams.get(team_id) is not running:
             return
         link = entry.link
         if link is not None:
             self._resumed.ended(team, link)
-        if not running.was_left or f.is_embedded(team):
+        if running.is_embedded or running.stopped is not None:
             del self._teams[team_id]
             return
         teams = self._teams

@@ -34,6 +34,8 @@ class Stop(NamedTuple):
 
 IDLE: Final = Stop("deadlock", "idle")
 """A team whose runtime ran out of messages before anything ended it."""
+UNKNOWN: Final = Stop("unknown", None)
+"""A run that came back though the team's manager did not end it, on a runtime that others use."""
 
 
 def stop_of(manager: f.BaseGroupChatManager, source: str, content: str) -> Stop:

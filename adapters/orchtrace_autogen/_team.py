@@ -72,9 +72,9 @@ class TeamRun:
         candidates: Who the manager chooses from, where it said so itself.
         stopped: Why the manager ended it, once it did.
         paused: The pause that it is in, if it is in one.
-        was_left: Whether its caller was gone before the manager ended it.
-        on_stop: Called when the manager ends it, where its consumer left it behind.
-        host: The team itself, where its consumer left it behind.
+        is_embedded: Whether its runtime ends with its run.
+        on_stop: Called when the manager ends it, where its caller left it behind.
+        host: The team itself, where its caller left it behind.
     """
 
     def __init__(self, activation: Activation, outer: TeamRun | None, labels: Labels) -> None:
@@ -88,7 +88,7 @@ class TeamRun:
         self.candidates: list[str] | None = None
         self.stopped: Stop | None = None
         self.paused: Mark | None = None
-        self.was_left = False
+        self.is_embedded = True
         self.on_stop: Callable[[], None] | None = None
         self.host: weakref.ref[Any] | None = None
         self._sent: Remembered[Cause] = Remembered(activation.run)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from opentelemetry.context import Context, create_key, set_value
 
 from orchtrace_otel.flow import Edge, Flow
-from orchtrace_otel.spans import Activation, Run, Scope, scope_of
+from orchtrace_otel.spans import Activation, Interval, Run, Scope, scope_of
 
 if TYPE_CHECKING:
     from orchtrace_autogen._team import TeamRun
@@ -41,15 +41,17 @@ class Work:
         team: The team that it is part of, if any.
         calls: The LLM call that asked for each tool call, by the id of the tool call.
         closing: Causes that enter the activation's close.
+        open: The LLM calls that have not ended.
     """
 
-    __slots__ = ("_asked", "activation", "calls", "closing", "team")
+    __slots__ = ("_asked", "activation", "calls", "closing", "open", "team")
 
     def __init__(self, activation: Activation, team: TeamRun | None = None) -> None:
         self.activation = activation
         self.team = team
         self.calls: dict[str, Asked] = {}
         self.closing: list[Edge] = []
+        self.open: set[Interval] = set()
         self._asked: list[Asked] = []
 
     @property
@@ -84,7 +86,14 @@ class Work:
         return edges, turns
 
     def rest(self) -> list[Edge]:
-        """Return the causes of the work's close that entered no event."""
+        """End the LLM calls that were left; return the causes of the close that entered no event.
+
+        Who stops reading an agent's stream leaves the model's stream behind it open, until
+        the event loop gets around to it, which is after the run has stopped.
+        """
+        for turn in list(self.open):
+            turn.close(status="cancelled")
+        self.open.clear()
         left = [edge for asked in self._asked if not asked.is_used for edge in asked.seen]
         return left + self.closing
 

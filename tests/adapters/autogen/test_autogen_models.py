@@ -184,3 +184,221 @@ def test_content_leaves_through_no_field(traced, script) -> None:
 def _thoughtful(script) -> CreateResult:
     result = script.says(f"answer {CANARY}")
     return result.model_copy(update={"thought": CANARY})
+
+
+class Streamed(ChatCompletionClient):
+    """A client of the host's own, below the base class alone: it says what it is given."""
+
+    component_type = "model"
+
+    def __init__(self, result, chunks=("one", "two"), info=None) -> None:
+        self.result = result
+        self.chunks = chunks
+        self.asked = 0
+        self.info = info
+
+    async def create(self, messages, **kwargs):
+        self.asked += 1
+        return self.result
+
+    async def create_stream(self, messages, **kwargs):
+        self.asked += 1
+        for chunk in self.chunks:
+            yield chunk
+        yield self.result
+
+    async def close(self) -> None:
+        """There is nothing to close."""
+
+    def actual_usage(self):
+        return self.result.usage
+
+    def total_usage(self):
+        return self.result.usage
+
+    def count_tokens(self, messages, **kwargs) -> int:
+        return 0
+
+    def remaining_tokens(self, messages, **kwargs) -> int:
+        return 1
+
+    @property
+    def capabilities(self):
+        return self.info
+
+    @property
+    def model_info(self):
+        return self.info
+
+
+def _agent(client, **kwargs):
+    from autogen_agentchat.agents import AssistantAgent
+
+    return AssistantAgent("a", model_client=client, **kwargs)
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_client_below_the_base_class_alone_is_one_turn(script, stream) -> None:
+    """It was made before the hooks went in, and is used after they came out."""
+    client = Streamed(script.says("three"), info=script.client().model_info)
+    agent = _agent(client, model_client_stream=stream)
+    with capture() as captured, orchtrace.instrument("autogen"):
+        result = asyncio.run(agent.run(task="go"))
+    asyncio.run(agent.run(task="go"))
+    assert client.asked == 2
+    assert result.messages[-1].to_text() == "three"
+    (turn,) = captured.trace.turns
+    assert (turn.input_tokens, turn.output_tokens, turn.status) == (7, 3, "ok")
+    assert captured.trace.costs["tokens"] == 10
+
+
+def test_stream_that_ends_without_a_result_tells_no_usage(traced, script) -> None:
+    """Chunks alone say nothing of tokens: they stay unknown, never 0."""
+
+    class Short(Streamed):
+        async def create_stream(self, messages, **kwargs):
+            yield "only"
+
+    agent = _agent(
+        Short(script.says("x"), info=script.client().model_info), model_client_stream=True
+    )
+    with pytest.raises(RuntimeError, match="No final model result"):
+        asyncio.run(agent.run(task="go"))
+    (turn,) = traced.trace.turns
+    assert (turn.input_tokens, turn.output_tokens, turn.finish_reason) == (None, None, None)
+    assert traced.trace.metrics["turns_without_usage"] == 1
+    assert traced.trace.costs["tokens"] == 0
+
+
+def test_stream_that_is_left_is_a_cancelled_turn(traced, script) -> None:
+    """A consumer that leaves an agent in the middle of an answer ends the turn as well."""
+
+    async def leave() -> None:
+        client = Streamed(script.says("x"), info=script.client().model_info)
+        stream = _agent(client, model_client_stream=True).run_stream(task="go")
+        async for item in stream:
+            if type(item).__name__ == "ModelClientStreamingChunkEvent":
+                break
+        await stream.aclose()
+
+    asyncio.run(leave())
+    (turn,) = traced.trace.turns
+    assert (turn.status, turn.input_tokens) == ("cancelled", None)
+    assert traced.trace.stop["stop_reason"] == "consumer_closed"
+
+
+def test_cached_answer_is_a_turn_that_costs_nothing(traced, script) -> None:
+    """A cache repeats the usage of the call that it kept; the tokens were spent once."""
+    from autogen_ext.models.cache import ChatCompletionCache
+
+    client = Streamed(script.says("one"), info=script.client().model_info)
+
+    async def twice() -> None:
+        cache = ChatCompletionCache(client)
+        for _ in range(2):
+            await _agent(cache).run(task="go")
+
+    asyncio.run(twice())
+    assert client.asked == 1
+    assert [trace.costs["tokens"] for trace in traced.traces] == [10, 0]
+    assert [trace.metrics["turns_without_usage"] for trace in traced.traces] == [0, 0]
+    chats = _chats(traced)
+    assert [chat.attributes.get("orchtrace.turn.cached") for chat in chats] == [None, True]
+
+
+def test_cached_stream_is_a_turn_that_costs_nothing(traced, script) -> None:
+    """The same for an answer that is streamed again."""
+    from autogen_ext.models.cache import ChatCompletionCache
+
+    client = Streamed(script.says("one"), info=script.client().model_info)
+
+    async def twice() -> None:
+        cache = ChatCompletionCache(client)
+        for _ in range(2):
+            await _agent(cache, model_client_stream=True).run(task="go")
+
+    asyncio.run(twice())
+    assert client.asked == 1
+    assert [trace.costs["tokens"] for trace in traced.traces] == [10, 0]
+    assert len(_chats(traced)) == 2
+
+
+def test_thought_and_logprobs_are_known_to_be_there(traced, script) -> None:
+    """What a reasoning model thought, and how likely its words were, is content."""
+    from autogen_core.models import ChatCompletionTokenLogprob
+
+    result = script.says("one")
+    result.thought = CANARY
+    result.logprobs = [ChatCompletionTokenLogprob(token=CANARY, logprob=-0.5)]
+    plain = script.says("two")
+    info = script.client().model_info
+
+    async def both() -> None:
+        await _agent(Streamed(result, info=info)).run(task="go")
+        await _agent(Streamed(plain, info=info)).run(task="go")
+
+    asyncio.run(both())
+    keys = ("orchtrace.turn.thought", "orchtrace.turn.logprobs")
+    assert [[chat.attributes.get(key) for key in keys] for chat in _chats(traced)] == [
+        [True, True],
+        [None, None],
+    ]
+    assert not any(CANARY in str(dict(span.attributes)) for span in traced.spans)
+    assert CANARY not in traced.traces[0].to_json()
+
+
+def test_structured_output_is_asked_for_as_json(traced, script) -> None:
+    """That a schema was asked for is known, the schema and the answer are not."""
+    from pydantic import BaseModel
+
+    class Answer(BaseModel):
+        words: str
+
+    info = {**script.client().model_info, "structured_output": True, "json_output": True}
+    client = Streamed(script.says(f'{{"words": "{CANARY}"}}'), info=info)
+    result = asyncio.run(_agent(client, output_content_type=Answer).run(task="go"))
+    assert result.messages[-1].content.words == CANARY
+    (chat,) = _chats(traced)
+    assert chat.attributes["gen_ai.output.type"] == "json"
+    assert not any(CANARY in str(dict(span.attributes)) for span in traced.spans)
+    assert CANARY not in traced.trace.to_json()
+
+
+def test_client_used_in_plain_code_is_a_turn_of_its_agent(traced, script) -> None:
+    """Inside a decorated function the host's own call is the function's turn."""
+    from autogen_core.models import UserMessage
+
+    client = Streamed(script.says("one"), info=script.client().model_info)
+
+    @orchtrace.agent("writer")
+    async def write() -> str:
+        asked = [UserMessage(content="hi", source="user")]
+        streamed = [part async for part in client.create_stream(asked)]
+        return (await client.create(asked)).content + streamed[0]
+
+    assert asyncio.run(write()) == "oneone"
+    trace = traced.trace
+    assert [(turn.agent, turn.tokens, turn.status) for turn in trace.turns] == [
+        ("writer", 10, "ok"),
+        ("writer", 10, "ok"),
+    ]
+    assert trace.costs["tokens"] == 20
+
+
+def test_client_that_wraps_another_is_one_turn(traced, script) -> None:
+    """A client of the host's that hands on to another one, class by class, is counted once."""
+
+    class Around(Streamed):
+        def __init__(self, inner) -> None:
+            super().__init__(None, info=inner.model_info)
+            self.client = inner
+
+        async def create(self, messages, **kwargs):
+            return await self.client.create(messages, **kwargs)
+
+    inner = Streamed(script.says("one"), info=script.client().model_info)
+    inner._create_args = {"model": "inner-model"}
+    asyncio.run(_agent(Around(Around(inner))).run(task="go"))
+    (turn,) = traced.trace.turns
+    assert (turn.model, turn.tokens) == ("inner-model", 10)
+    assert traced.trace.costs["tokens"] == 10

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any, Final, TypeAlias
 
 from orchtrace_langgraph import _pauses, _runs, _tasks
+from orchtrace_langgraph._beside import innermost
 from orchtrace_langgraph._decisions import chose, went
 from orchtrace_langgraph._framework import find
 from orchtrace_langgraph._handoffs import hand_over
@@ -267,6 +268,7 @@ def install(patches: Patches) -> None:
     """Put every wrapper in; one that finds nothing to wrap is left out, with one warning."""
     errors = find("langgraph.errors")
     _runs.GraphRun.is_exact = True
+    spans.keepers.append(innermost)
     spans.outcomes.update(
         {getattr(errors, name): end for name, end in _OUTCOMES.items() if hasattr(errors, name)}
     )
@@ -295,6 +297,7 @@ def install(patches: Patches) -> None:
 
 def forget() -> None:
     """Take back what `install` told the core."""
+    spans.keepers.remove(innermost)
     errors = find("langgraph.errors")
     for name in _OUTCOMES:
         if hasattr(errors, name):

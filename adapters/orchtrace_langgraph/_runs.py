@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Final
 from opentelemetry import context as otel_context
 
 from orchtrace_langgraph import _graphs, _pauses, _state, _tasks
+from orchtrace_langgraph._beside import context_in
 from orchtrace_langgraph._causes import SENDS, Write, Writer, Writers, triggering
 from orchtrace_langgraph._decisions import Decision
 from orchtrace_langgraph._framework import find
@@ -467,7 +468,7 @@ def _begin(loop: Any) -> GraphRun | None:
         role=graph.role,
         edges=flow.take("spawn"),
         # In a thread that carries no context its parent is the caller's span.
-        context=None if spans.scope_of(context) is None else context,
+        context=None if spans.scope_of(context) is None else context_in(scope),
     )
     return GraphRun(graph, activation, flow=flow, outer=outer)
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from opentelemetry import context as otel_context
 
+from orchtrace_langgraph._beside import TOOL, context_in
 from orchtrace_langgraph._handoffs import Transfer, each
 from orchtrace_langgraph._tasks import CURRENT
 from orchtrace_langgraph._turns import Asked, asked_for
@@ -29,6 +30,7 @@ class _Call(NamedTuple):
     flow: Flow
     asked: Asked | None
     token: Token[Context]
+    place: Token[Scope | None]
 
 
 @guarded
@@ -50,9 +52,9 @@ def _enter(tool: Any, kwargs: dict[str, Any]) -> _Call | None:
         call_id=call_id,
         edges=edges,
         attributes=None if asked is None else {a.TURNS: (asked.turn,)},
-        context=context,
+        context=context_in(scope),
     )
-    return _Call(opened, call_id, flow, asked, opened.attach())
+    return _Call(opened, call_id, flow, asked, opened.attach(), TOOL.set(opened))
 
 
 def _without_siblings(edges: list[Edge], asked: Asked, flow: Flow) -> list[Edge]:
@@ -70,6 +72,7 @@ def _without_siblings(edges: list[Edge], asked: Asked, flow: Flow) -> list[Edge]
 def _leave(call: _Call, result: Any, error: BaseException | None) -> None:
     # A coroutine that is thrown away is closed in some other context.
     if not isinstance(error, GeneratorExit):
+        TOOL.reset(call.place)
         call.tool.detach(call.token)
     status, _ = spans.outcome(error)
     # A tool may catch its error and answer with it.

@@ -15,6 +15,7 @@ from uuid import UUID
 
 from opentelemetry import context as otel_context
 
+from orchtrace_langgraph._beside import context_in
 from orchtrace_langgraph._tasks import CURRENT, Task
 from orchtrace_otel import attributes as a
 from orchtrace_otel import spans
@@ -107,19 +108,19 @@ def fail_model(
 
 @guarded
 def _begin(manager: Any, kwargs: dict[str, Any]) -> None:
-    parent = spans.current()
+    scope = spans.scope_of(otel_context.get_current())
     # A model that calls a model reports the same tokens: the outer call counts.
-    if parent is None or parent.run.is_closed or manager.parent_run_id in _open:
+    if scope is None or scope.run.is_closed or manager.parent_run_id in _open:
         return
     known: dict[str, Any] = manager.metadata
     asked: dict[str, Any] = kwargs.get("invocation_params") or {}
     model = known.get("ls_model_name") or asked.get("model") or asked.get("model_name")
     provider = known.get("ls_provider")
     interval = spans.open_turn(
-        parent,
+        scope.activation,
         model if isinstance(model, str) else None,
         provider=provider if isinstance(provider, str) else None,
-        context=otel_context.get_current(),
+        context=context_in(scope),
     )
     task = CURRENT.get()
     if task is not None:

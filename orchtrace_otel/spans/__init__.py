@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from orchtrace_otel.spans._activation import Activation, current, of
 from orchtrace_otel.spans._beginning import join_run, link_runs, start_run
-from orchtrace_otel.spans._interval import Interval, Scope, scope_of
+from orchtrace_otel.spans._interval import Interval, Scope, keepers, scope_of
 from orchtrace_otel.spans._opening import (
     instant,
     open_activation,
@@ -53,6 +53,7 @@ __all__ = [
     "is_configured",
     "is_suppressed",
     "join_run",
+    "keepers",
     "link_runs",
     "of",
     "open_activation",

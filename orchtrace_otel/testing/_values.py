@@ -16,6 +16,8 @@ _NOT_TEXT: Final[Mapping[str, object]] = {
     a.OUTPUT_TOKENS: int,
     a.ATTEMPT: int,
     a.CACHED: bool,
+    a.THOUGHT: bool,
+    a.LOGPROBS: bool,
     a.TRUSTED: bool,
     a.FINISH_REASONS: _TEXTS,
     a.EDGES: _TEXTS,

@@ -107,6 +107,19 @@ def test_the_sdk_is_disabled_by_true_alone(value: str) -> None:
     assert Settings.from_env({"OTEL_SDK_DISABLED": value}).sdk_disabled is False
 
 
+@pytest.mark.parametrize(("given", "chosen"), [(None, "this"), ("", "this"), (" THAT ", "that")])
+def test_option_of_an_adapter_is_one_of_its_choices(given: str | None, chosen: str) -> None:
+    """The first unless set; in any case."""
+    environment = {} if given is None else {"ORCHTRACE_SOME_CHOICE": given}
+    assert option("some", "choice", ["this", "that"], environment) == chosen
+
+
+def test_option_that_is_no_choice_is_told() -> None:
+    """Set-up fails loudly, and says what to do."""
+    with pytest.raises(ConfigError, match="ORCHTRACE_SOME_CHOICE must be one of this, that"):
+        option("some", "choice", ["this", "that"], {"ORCHTRACE_SOME_CHOICE": "other"})
+
+
 def test_no_other_module_reads_the_environment() -> None:
     """Settings is the one reader: what a process does can be seen in one place."""
     core = Path(orchtrace_otel.__file__).parent

@@ -318,6 +318,27 @@ class Reward(_Record):
     se: float | None = None
     version: str | None = None
 
+    @property
+    def is_sound(self) -> bool:
+        """Whether every field holds what it may; users' functions and other processes may err."""
+        words = (self.family, self.unit, self.estimator)
+        tables = (FAMILIES, UNITS, ESTIMATORS)
+        return (
+            _are(str, self.id, self.component, *words, *_known(self.target, self.version))
+            and _are((int, float), self.value, *_known(self.se))
+            and _are(int, self.provisional, *_known(self.n))
+            and all(abs(number) < math.inf for number in (self.value, *_known(self.se)))
+            and all(word in table for word, table in zip(words, tables, strict=True))
+        )
+
+
+def _known(*values: Any) -> list[Any]:
+    return [value for value in values if value is not None]
+
+
+def _are(kind: type | tuple[type, ...], *values: object) -> bool:
+    return all(isinstance(value, kind) for value in values)
+
 
 @dataclass(frozen=True, slots=True)
 class Trace:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from math import isfinite
 from typing import Any, Final, TypeAlias, cast
 
 import orjson
 
 from orchtrace_otel import attributes as a
 from orchtrace_otel.builder.records import SpanRecord
-from orchtrace_otel.model import ESTIMATORS, FAMILIES, STATUSES, UNITS, Reward
+from orchtrace_otel.model import STATUSES, Reward
 
 Usage: TypeAlias = tuple[int | None, int | None]
 """Tokens read and written; None where unknown."""
@@ -74,18 +73,5 @@ def rewards(written: Any) -> tuple[list[Reward], bool]:
         given = [Reward.from_dict(record) for record in orjson.loads(written)]
     except (TypeError, ValueError, AttributeError):
         return [], False
-    sound = [reward for reward in given if _is_sound(reward)]
+    sound = [reward for reward in given if reward.is_sound]
     return sound, len(sound) == len(given)
-
-
-def _is_sound(reward: Reward) -> bool:
-    words: tuple[Any, ...] = (reward.id, reward.component)
-    value: Any = reward.value
-    return (
-        all(isinstance(one, str) for one in words)
-        and isinstance(value, (int, float))
-        and isfinite(value)
-        and reward.family in FAMILIES
-        and reward.unit in UNITS
-        and reward.estimator in ESTIMATORS
-    )

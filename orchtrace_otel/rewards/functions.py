@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import SupportsFloat, TypeAlias, cast
@@ -25,7 +24,7 @@ reward for each component (None: no such reward), and `Reward` says all the rest
 def call(name: str, function: Callable[[Trace], RewardResult | None], trace: Trace) -> list[Reward]:
     """Return the rewards that `function` gives `trace`.
 
-    A value that is not finite stays in the list, for the caller to tell and leave out.
+    What is not sound stays in the list, for the caller to tell and leave out.
 
     Raises:
         TypeError: If the result is none of what a reward function may return.
@@ -66,9 +65,9 @@ def apply(trace: Trace, functions: Iterable[RewardFunction]) -> tuple[list[Rewar
     failed: set[str] = set()
     for name, function in functions:
         rewards = _guarded_call(name, function, trace)
-        finite = [reward for reward in rewards or () if math.isfinite(reward.value)]
-        found += finite
-        if rewards is None or len(finite) < len(rewards):
+        sound = [reward for reward in rewards or () if reward.is_sound]
+        found += sound
+        if rewards is None or len(sound) < len(rewards):
             failed.add(f"reward_failed:{name}")
     return found, failed
 

@@ -51,6 +51,7 @@ class RewardConformance(Kit, ABC, kit=True):
                 known = zip(words, (FAMILIES, UNITS, ESTIMATORS), strict=True)
                 is_known = all(word in table for word, table in known)
                 self.must(is_known, f"{what} must say family, unit and estimator", words)
+                self.must(reward.is_sound, f"{what} must hold its types in all fields", reward)
 
     @check
     def test_it_is_pure(self) -> None:

@@ -59,6 +59,10 @@ def sums_as_it_comes(trace):
     return sum(event.t * (0.1 + n) for n, event in enumerate(trace.events))
 
 
+def errs_without_end(trace):
+    return Reward(id=trace.trace_id, component="odd", value=1.0, se=math.inf)
+
+
 def expects_our_keys(trace):
     return statistics.mean(len(event["verb"]) for event in trace.events)
 
@@ -71,6 +75,7 @@ BROKEN = [
     ("test_it_says_something", says_nothing, "one of the traces must have a reward"),
     ("test_rewards_are_whole", divides_by_nothing, "must be finite, came nan"),
     ("test_rewards_are_whole", invents_families, "('R9', 'team', 'outcome')"),
+    ("test_rewards_are_whole", errs_without_end, "must hold its types in all fields"),
     ("test_it_is_pure", counts_calls, "the same rewards again"),
     ("test_it_is_pure", leaves_marks, "must stay as it was"),
     ("test_order_does_not_matter", sums_as_it_comes, "in any order"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -130,6 +131,37 @@ def test_an_interrupt_is_never_swallowed(fork3):
 
     with pytest.raises(KeyboardInterrupt):
         score(fork3, [("odd", interrupted)])
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"se": math.nan},
+        {"se": math.inf},
+        {"se": "0.1"},
+        {"n": math.nan},
+        {"n": 2.5},
+        {"family": "R9"},
+        {"unit": "planet"},
+        {"estimator": "hope"},
+        {"estimator": []},
+        {"id": None},
+        {"component": 7},
+        {"target": b"lead"},
+        {"target": 0},
+        {"version": 2},
+        {"provisional": "no"},
+    ],
+    ids=str,
+)
+def test_a_reward_with_an_unsound_field_is_left_out_and_flagged(fork3, wrong):
+    """Whatever a function puts into a field, the trace can be written, and says who failed."""
+    sound = Reward(id="r1", component="good", value=1.0, se=0.5, n=4)
+    odd = replace(sound, **wrong)
+    scored = score(fork3, [("odd", lambda trace: odd), ("good", lambda trace: sound)])
+    assert scored.flags == ("reward_failed:odd",)
+    assert scored.stop["reward_records"] == [sound.to_dict()]
+    assert Trace.from_json(scored.to_json()) == scored
 
 
 def test_flags_are_sorted_and_unique_beside_older_ones(fork3):

@@ -8,7 +8,7 @@ import pytest
 
 import orchtrace_otel
 from orchtrace_otel.errors import ConfigError
-from orchtrace_otel.settings import CAPTURE_VARIABLE, Settings
+from orchtrace_otel.settings import CAPTURE_VARIABLE, Settings, option
 
 
 def test_an_empty_environment_is_the_defaults() -> None:

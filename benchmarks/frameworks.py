@@ -26,7 +26,6 @@ from langchain_core.tools import StructuredTool
 from langgraph.graph import END, START, StateGraph
 from langgraph.types import Send
 from opentelemetry import trace
-from opentelemetry.trace import Tracer
 
 import orchtrace_otel as orchtrace
 from benchmarks.measure import ATTRIBUTES, alternate, cpu, provider, ratio, report
@@ -40,7 +39,7 @@ class State(TypedDict):
 
 
 @contextlib.contextmanager
-def by_hand(tracer: Tracer | None, name: str) -> Iterator[None]:
+def by_hand(tracer: trace.Tracer | None, name: str) -> Iterator[None]:
     """One raw span, or nothing for the plain variant."""
     if tracer is None:
         yield
@@ -49,7 +48,7 @@ def by_hand(tracer: Tracer | None, name: str) -> Iterator[None]:
         yield
 
 
-def graph(tracer: Tracer | None) -> Callable[[], object]:
+def graph(tracer: trace.Tracer | None) -> Callable[[], object]:
     """A supervisor, eight workers that call a model and a tool, and a join."""
     model = FakeListChatModel(responses=["a short answer"])
     tool = StructuredTool.from_function(func=lambda query: query, name="look", description="look")
@@ -93,7 +92,7 @@ def graph(tracer: Tracer | None) -> Callable[[], object]:
 class ByHand(ReplayChatCompletionClient):
     """A model client that opens a raw span around each call."""
 
-    tracer: Tracer
+    tracer: trace.Tracer
 
     async def create(self, *args: Any, **kwargs: Any) -> Any:
         with by_hand(self.tracer, "chat"):
@@ -103,7 +102,7 @@ class ByHand(ReplayChatCompletionClient):
 class TurnByHand(AssistantAgent):
     """An agent that opens a raw span around each turn; never current across a yield."""
 
-    tracer: Tracer
+    tracer: trace.Tracer
 
     async def on_messages_stream(self, messages: Sequence[Any], cancellation_token: Any) -> Any:
         span = self.tracer.start_span("turn", attributes=ATTRIBUTES)
@@ -123,7 +122,7 @@ INFO = ModelInfo(
 )
 
 
-def team(tracer: Tracer | None) -> Callable[[], Coroutine[Any, Any, object]]:
+def team(tracer: trace.Tracer | None) -> Callable[[], Coroutine[Any, Any, object]]:
     """A round robin of three agents, eleven turns."""
 
     def member(name: str) -> AssistantAgent:
@@ -184,12 +183,18 @@ def main() -> None:
     tracer = provider().get_tracer("raw")
     orchtrace.configure(tracer_provider=provider(), exporters=[])
     assert isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider)
-    for title, plain, raw, limit in (
-        ("LangGraph: 10 nodes, 8 LLM calls, 8 tools", repeated(graph(None)), repeated(graph(tracer)), "<= 1.35"),
-        ("AutoGen: 11 turns, 11 LLM calls", repeated_async(team(None)), repeated_async(team(tracer)), "<= 1.4"),
+    graphs = repeated(graph(None)), repeated(graph(tracer))
+    teams = repeated_async(team(None)), repeated_async(team(tracer))
+    for title, (plain, raw), limit in (
+        ("LangGraph: 10 nodes, 8 LLM calls, 8 tools", graphs, "<= 1.35"),
+        ("AutoGen: 11 turns, 11 LLM calls", teams, "<= 1.4"),
     ):
         run, added = figures(plain, raw)
-        report(title, [("run, to the run with raw spans", run, limit), ("added, to what raw spans add", added, "")])
+        rows = [
+            ("run, to the run with raw spans", run, limit),
+            ("added, to what raw spans add", added, ""),
+        ]
+        report(title, rows)
 
 
 if __name__ == "__main__":

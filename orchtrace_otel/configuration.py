@@ -8,11 +8,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from inspect import signature
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 from opentelemetry import trace
-from opentelemetry._logs import LoggerProvider
-from opentelemetry.metrics import MeterProvider
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter
 
@@ -31,6 +29,10 @@ from orchtrace_otel.sampling import RecordOurs
 from orchtrace_otel.settings import CAPTURE_VARIABLE, NO_CONTENT, Settings
 from orchtrace_otel.spans import Tracing
 from orchtrace_otel.store import key_of
+
+if TYPE_CHECKING:
+    from opentelemetry._logs import LoggerProvider
+    from opentelemetry.metrics import MeterProvider
 
 Exporter: TypeAlias = str | TraceExporter | SpanExporter
 RewardCallable: TypeAlias = Callable[[Trace], RewardResult | None]
@@ -134,8 +136,8 @@ def _check_content(asked: str | None, from_environment: str) -> None:
     """Refuse to capture content, which this release cannot do yet, rather than seem to do it."""
     if asked is not None and asked != NO_CONTENT:
         msg = (
-            f"content must be {NO_CONTENT!r} in this release, which captures none yet, got {asked!r}; "
-            "leave it out"
+            f"content must be {NO_CONTENT!r} in this release, which captures none yet, "
+            f"got {asked!r}; leave it out"
         )
         raise ConfigError(msg)
     if asked is None and from_environment != NO_CONTENT:
@@ -160,7 +162,7 @@ def instrument(*names: str) -> adapters.Instrumented:
         ConfigError: If there is no adapter of that name.
         MissingDependencyError: If a framework that was named is not installed.
     """
-    for name in names:
+    for name in cast("tuple[object, ...]", names):
         if not isinstance(name, str):
             msg = f"instrument() needs names of adapters such as 'langgraph', got {name!r}"
             raise ConfigError(msg)
@@ -320,4 +322,4 @@ def _listed(what: str, given: Any) -> list[Any]:
     if isinstance(given, (str, bytes)) or not isinstance(given, Sequence):
         msg = f"{what} must be a list, got {given!r}; write {what}=[...]"
         raise ConfigError(msg)
-    return list(given)
+    return list(cast("Sequence[Any]", given))

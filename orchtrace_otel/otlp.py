@@ -178,7 +178,8 @@ def _json_value(value: Mapping[str, Any]) -> Any:
 
 
 def _kept(attributes: dict[str, Any]) -> dict[str, Any]:
-    return attributes if a.RUN_ID in attributes or a.VERB in attributes else foreign_attributes(attributes)
+    is_ours = a.RUN_ID in attributes or a.VERB in attributes
+    return attributes if is_ours else foreign_attributes(attributes)
 
 
 def traces(received: Iterable[Received]) -> list[Trace]:

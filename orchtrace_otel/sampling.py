@@ -7,16 +7,16 @@ same: built and scored here, never sent to a collector.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from opentelemetry.sdk.trace.sampling import Decision, Sampler, SamplingResult
 
 from orchtrace_otel import attributes as a
-from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from opentelemetry.util.types import Attributes
-    from opentelemetry.trace import Link, SpanKind, TraceState
     from opentelemetry.context import Context
+    from opentelemetry.trace import Link, SpanKind, TraceState
+    from opentelemetry.util.types import Attributes
 
 
 class RecordOurs(Sampler):

@@ -79,7 +79,8 @@ class Captured(SpanProcessor):
         self.provider.add_span_processor(self)
         self.provider.add_span_processor(self.pipeline)
         clock: Callable[[], int] | None = None if ticks is None else ticks.time
-        self.tracing = Tracing(self.provider.get_tracer(a.SCOPE), self.pipeline, clock, self.provider)
+        tracer = self.provider.get_tracer(a.SCOPE)
+        self.tracing = Tracing(tracer, self.pipeline, clock, self.provider)
 
     def on_start(self, span: Span, parent_context: Context | None = None) -> None:  # noqa: ARG002 - the SDK's signature
         """Count a span that started."""

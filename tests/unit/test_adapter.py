@@ -133,7 +133,7 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(adapter, "_active", {})
     monkeypatch.setattr(Fake, "calls", [])
     yield
-    assert not any(adapter._active.values())  # noqa: SLF001 - nothing may be left in
+    assert not any(adapter._active.values())
 
 
 @pytest.mark.usefixtures("installed")
@@ -187,12 +187,13 @@ def test_hooks_that_do_not_fit_are_left_out_with_one_warning(
         with adapter.instrument([]) as handle:
             assert handle.names == ("threads",)
     assert [record.getMessage() for record in caplog.records] == [
-        "adapter fake does not fit the sys that is installed and is left out (PregelLoop has no tick)"
+        "adapter fake does not fit the sys that is installed and is left out "
+        "(PregelLoop has no tick)"
     ]
     assert Fake.calls == ["in", "out"] * 2
     with pytest.raises(AttributeError, match="PregelLoop"):
         adapter.instrument(["fake"])
-    adapter._release("threads")  # noqa: SLF001 - held for the one that failed
+    adapter._release("threads")
 
 
 @pytest.mark.usefixtures("installed")
@@ -202,4 +203,4 @@ def test_an_object_of_a_framework_is_wrapped_by_the_adapter_that_knows_it() -> N
     assert adapter.wrap(host, "answerer", "executor") == (host, "answerer", "executor")
     assert Fake.calls == ["in"]
     assert adapter.wrap(object(), "nothing", None) is None
-    adapter._release("fake")  # noqa: SLF001 - nothing else takes it out
+    adapter._release("fake")  # nothing else takes it out

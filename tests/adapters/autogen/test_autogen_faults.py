@@ -89,27 +89,25 @@ class Odd:
 
 
 @pytest.mark.parametrize(
-    ("way", "kind"),
+    ("way", "kinds"),
     [
-        ("nothing", "AttributeError"),
-        ("no_response", "RuntimeError"),
-        ("text", "ValueError"),
-        ("unknown_message", "ValueError"),
-        ("raises", "ZeroDivisionError"),
+        ("nothing", {"AttributeError"}),
+        # Which of the two depends on AutoGen's release.
+        ("no_response", {"RuntimeError", "ValueError"}),
+        ("text", {"ValueError"}),
+        ("unknown_message", {"ValueError"}),
+        ("raises", {"ZeroDivisionError"}),
     ],
 )
-def test_participant_that_answers_wrongly(traced, plain, way, kind) -> None:
+def test_participant_that_answers_wrongly(traced, plain, way, kinds) -> None:
     """Its turn ends with AutoGen's complaint, and so does the run."""
-
-    async def both() -> None:
-        traced_items = await _seen(RoundRobinGroupChat([plain("a"), getattr(Odd, way)(plain)]))
-        traced.items = traced_items
-
-    asyncio.run(both())
-    assert _returns(traced.trace) == [("a", "ok", None), ("odd", "error", kind)]
+    items = asyncio.run(_seen(RoundRobinGroupChat([plain("a"), getattr(Odd, way)(plain)])))
+    (first, (agent, status, kind)) = _returns(traced.trace)
+    assert (first, agent, status) == (("a", "ok", None), "odd", "error")
+    assert kind in kinds
     assert _stop(traced.trace) == ("error", kind, "error")
     assert "secret" not in traced.trace.to_json()
-    assert traced.items[-1][0] == "RuntimeError"
+    assert items[-1][0] == "RuntimeError"
 
 
 @pytest.mark.parametrize("way", ["nothing", "no_response", "text", "unknown_message", "raises"])

@@ -6,7 +6,7 @@ import functools
 import weakref
 from typing import Any, Final, cast
 
-from orchtrace_otel.decorators import MARK, Plan
+from orchtrace_otel.calls import MARK, Plan
 
 _SUPERVISOR: Final = "langgraph_supervisor."
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from orchtrace_langgraph._decisions import Decision
     from orchtrace_langgraph._handoffs import Transfer
     from orchtrace_langgraph._runs import GraphRun
-    from orchtrace_otel.decorators import Plan
+    from orchtrace_otel.calls import Plan
 
 
 class Task:

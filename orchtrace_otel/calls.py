@@ -1,0 +1,180 @@
+"""What one call of a decorated callable becomes: a plan beforehand, and its opening and close."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from opentelemetry import context as otel_context
+
+from orchtrace_otel import content, spans
+from orchtrace_otel._guard import guarded
+from orchtrace_otel.flow import Flow, Mark
+from orchtrace_otel.spans import Activation, Run, Scope
+
+if TYPE_CHECKING:
+    from opentelemetry.context import Context
+
+MARK: Final = "__orchtrace__"
+"""Attribute of a traced function that holds its `Plan`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a decorated callable becomes.
+
+    Attributes:
+        kind: `agent`, `tool` or `team`.
+        name: Name of the agent, the tool or the team.
+        role: The agent's role.
+        task_id: The team's task, if it always has the same.
+        tags: The team's own keys and values.
+        reward: Given what a run returned, a number or numbers by component.
+    """
+
+    kind: str
+    name: str
+    role: str | None = None
+    task_id: str | None = None
+    tags: Mapping[str, str] | None = None
+    reward: Callable[[Any], float | Mapping[str, float]] | None = None
+
+
+class Call:
+    """One call of a decorated callable, from its opening to its close.
+
+    Attributes:
+        plan: What it is a call of.
+        scope: The activation or tool call that it is.
+        flow: The flow of control it came from and returns to; None for a team's run.
+        run: The run that ends with it, if it began one.
+    """
+
+    __slots__ = ("flow", "plan", "run", "scope")
+
+    def __init__(self, plan: Plan, scope: Scope, flow: Flow | None, run: Run | None = None) -> None:
+        self.plan = plan
+        self.scope = scope
+        self.flow = flow
+        self.run = run
+
+
+@guarded
+def open_call(
+    plan: Plan, owner: object, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+) -> Call | None:
+    """Open a call; None where nothing is to be traced and the host is called as it is."""
+    context = otel_context.get_current()
+    scope = spans.scope_of(context)
+    if scope is None or (scope.run.is_closed and not scope.run.is_remote):
+        if spans.tracing() is None:
+            return None
+        # Work that begins in a task that outlived its run is not that run's.
+        scope = spans.join_run() if scope is None else None
+        if scope is None:
+            return _open_run(plan, owner, args, kwargs)
+    if not scope.run.is_recording or spans.is_suppressed(context):
+        return None
+    flow = scope.flow.here()
+    caller = scope.activation
+    if plan.kind == "tool":
+        return Call(
+            plan, spans.open_tool(caller, plan.name, edges=flow.take(), context=context), flow
+        )
+    # An adapter that opened an activation for this very function says so by its plan.
+    if caller.owner is plan or (owner is not None and caller.owner is owner):
+        return None
+    return Call(plan, _open_agent(plan, owner, caller, flow, context), flow)
+
+
+def _open_agent(
+    plan: Plan, owner: object, caller: Activation, flow: Flow, context: Context
+) -> Activation:
+    name = plan.name
+    instance, is_new = caller.busy(name) if owner is None else caller.of_object(name, owner)
+    announced = caller.expected(name) if caller.announced else None
+    if announced is not None:
+        opens = "begin"
+        edges = [announced, *flow.drain()]
+    elif is_new:
+        opens = "spawn"
+        edges = flow.take("spawn")
+    else:
+        opens = "delegate"
+        edges = flow.take("causal")
+    if caller.run.inbox:
+        edges += caller.run.collect(name)
+    activation = spans.open_activation(
+        caller, name, opens=opens, instance=instance, role=plan.role, edges=edges, context=context
+    )
+    activation.owner = owner
+    return activation
+
+
+def _open_run(
+    plan: Plan, owner: object, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+) -> Call | None:
+    if plan.kind == "tool":
+        return None
+    run = spans.start_run(
+        plan.name,
+        agent=plan.name if plan.kind == "team" else "orchestrator",
+        task_id=plan.task_id
+        or content.task_id(args[1:] if args and args[0] is owner else args, kwargs),
+        tags=plan.tags,
+    )
+    if run is None:
+        return None
+    root = run.root
+    if plan.kind == "team" or not run.is_recording:
+        root.owner = owner
+        return Call(plan, root, None, run)
+    agent = _open_agent(plan, owner, root, root.flow, root.context)
+    return Call(plan, agent, root.flow, run)
+
+
+@guarded
+def close_call(call: Call, result: object, error: BaseException | None = None) -> None:
+    """Close a call, once, that came back with `result` or ended with `error`."""
+    scope, flow, plan = call.scope, call.flow, call.plan
+    if scope.is_closed:
+        return
+    status, reason = spans.outcome(error)
+    if flow is not None:
+        scope.end(status, (), error if status == "error" else None)
+        closed = scope.closed
+        if isinstance(scope, Activation):
+            flow.returned(closed)
+            _give_back(plan, scope, closed, result, error)
+        else:
+            flow.returned(closed, "tool_dependency")
+    run = call.run
+    if run is None:
+        return
+    run.root.owner = None
+    if plan.reward is not None and error is None:
+        from orchtrace_otel.rewards.given import given_rewards  # noqa: PLC0415 - only who gives any
+
+        for reward in given_rewards(plan.reward, result, run.flag):
+            run.record(reward)
+    run.close(
+        stop_reason=reason,
+        stop_detail=None if error is None else spans.error_type(error),
+        status=status,
+        error=error if status == "error" else None,
+    )
+
+
+def _give_back(
+    plan: Plan, agent: Activation, closed: Mark, result: object, error: BaseException | None
+) -> None:
+    """Let the caller use the instance again, and merge what it gave back."""
+    caller = agent.parent
+    if caller is None:
+        return
+    if agent.owner is None:
+        caller.release(plan.name, agent.instance)
+    agent.owner = None
+    if error is None:
+        caller.remember(closed, result, plan.name)

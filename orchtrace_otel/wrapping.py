@@ -1,0 +1,240 @@
+"""Functions of every kind, traced: what is attached is detached before anything is yielded."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import weakref
+from collections.abc import AsyncGenerator, Callable, Generator
+from types import CoroutineType
+from typing import Any, Final, cast
+
+from opentelemetry import context as otel_context
+
+from orchtrace_otel import spans
+from orchtrace_otel._guard import guarded
+from orchtrace_otel.calls import MARK, Call, Plan, close_call, open_call
+
+SELF: Final = object()
+"""Stands for the first argument of an entry method: the object whose work it is."""
+
+
+def _whose(owner: object, args: tuple[Any, ...]) -> object:
+    """Return the object whose work a call is; None for a function, and for a call gone wrong."""
+    if owner is not SELF:
+        return owner
+    return args[0] if args else None
+
+
+detach: Final = otel_context.detach
+
+
+def trace_function(
+    plan: Plan, function: Callable[..., Any], owner: object = None
+) -> Callable[..., Any]:
+    """Return `function` traced as `plan` says, of the same kind and signature."""
+    if inspect.isasyncgenfunction(function):
+        traced = _trace_async_generator(plan, function, owner)
+    elif inspect.isgeneratorfunction(function):
+        traced = _trace_generator(plan, function, owner)
+    elif inspect.iscoroutinefunction(function):
+        traced = _trace_coroutine(plan, function, owner)
+    else:
+        traced = _trace_call(plan, function, owner)
+    setattr(traced, MARK, plan)
+    return traced
+
+
+def _trace_call(plan: Plan, function: Callable[..., Any], owner: object) -> Callable[..., Any]:
+    @functools.wraps(function)
+    def traced(*args: Any, **kwargs: Any) -> Any:
+        call = open_call(plan, _whose(owner, args), args, kwargs)
+        if call is None:
+            return function(*args, **kwargs)
+        token = call.scope.attach()
+        try:
+            result = function(*args, **kwargs)
+        except BaseException as error:
+            detach(token)
+            close_call(call, None, error)
+            del call, token  # the error holds this frame for as long as the host keeps it
+            raise
+        detach(token)
+        # By type alone: asking a lazy result for its class would load it.
+        kind = cast("type[Any]", type(result))
+        if kind is CoroutineType:
+            return _awaited(call, result)
+        if hasattr(kind, "add_done_callback"):  # a future of asyncio or of a pool
+            _close_with(call, result)
+        else:
+            close_call(call, result)
+        return result
+
+    return traced
+
+
+@guarded
+def _close_with(call: Call, future: Any) -> None:
+    try:
+        future.add_done_callback(functools.partial(_close_future, call))
+    except Exception:
+        close_call(call, future)
+        raise
+
+
+@guarded
+def _close_future(call: Call, future: Any) -> None:
+    try:
+        result = future.result()
+    except BaseException as error:  # noqa: BLE001 - the future's own, told to whoever awaits it
+        close_call(call, None, error)
+    else:
+        close_call(call, result)
+
+
+def _awaited(call: Call, coroutine: Any) -> Any:
+    """Return a coroutine that finishes the call; one that nobody awaits ends the call too."""
+    finishing: Any = _await(call, coroutine)
+    finishing.__name__, finishing.__qualname__ = coroutine.__name__, coroutine.__qualname__
+    weakref.finalize(finishing, _forget, call, coroutine).atexit = False
+    return finishing
+
+
+def _forget(call: Call, coroutine: Any) -> None:
+    if not call.scope.is_closed:
+        # Python warns of ours, under the name of the host's, which is to warn no second time.
+        coroutine.close()
+        close_call(call, None, GeneratorExit())
+
+
+async def _await(call: Call, coroutine: Any) -> Any:
+    """Finish a call whose plain function gave back a coroutine."""
+    token = call.scope.attach()
+    try:
+        result = await coroutine
+    except BaseException as error:
+        _detach_late(call, token, error)
+        close_call(call, None, error)
+        raise
+    detach(token)
+    close_call(call, result)
+    return result
+
+
+def _detach_late(call: Call, token: Any, error: BaseException | None) -> None:
+    """Detach after awaiting: who closes or drops a coroutine may do so in another context."""
+    is_closed = isinstance(error, GeneratorExit)
+    if not is_closed or spans.scope_of(otel_context.get_current()) is call.scope:
+        detach(token)
+
+
+def _trace_coroutine(plan: Plan, function: Callable[..., Any], owner: object) -> Callable[..., Any]:
+    @functools.wraps(function)
+    async def traced(*args: Any, **kwargs: Any) -> Any:
+        call = open_call(plan, _whose(owner, args), args, kwargs)
+        if call is None:
+            return await function(*args, **kwargs)
+        token = call.scope.attach()
+        try:
+            result = await function(*args, **kwargs)
+        except BaseException as error:
+            _detach_late(call, token, error)
+            close_call(call, None, error)
+            del call, token  # the error holds this frame for as long as the host keeps it
+            raise
+        detach(token)
+        close_call(call, result)
+        return result
+
+    return traced
+
+
+def _trace_generator(plan: Plan, function: Callable[..., Any], owner: object) -> Callable[..., Any]:
+    @functools.wraps(function)
+    def traced(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
+        inner: Generator[Any, Any, Any] = function(*args, **kwargs)
+        call = open_call(plan, _whose(owner, args), args, kwargs)
+        if call is None:
+            return (yield from inner)
+        step = functools.partial(next, inner)
+        while True:
+            token = call.scope.attach()
+            try:
+                item = step()
+            except StopIteration as end:
+                detach(token)
+                close_call(call, end.value)
+                return end.value
+            except BaseException as error:
+                detach(token)
+                close_call(call, None, error)
+                del step  # what was thrown in holds this frame: a cycle, for the collector
+                raise
+            detach(token)
+            try:
+                sent = yield item
+            except BaseException as thrown:  # noqa: BLE001 - handed on to the host's generator
+                step = functools.partial(_throw, inner, thrown)
+            else:
+                step = functools.partial(inner.send, sent)
+
+    return traced
+
+
+def _throw(inner: Generator[Any, Any, Any], thrown: BaseException) -> Any:
+    """Throw into a generator; a close that it accepts ends it, as the interpreter has it."""
+    try:
+        if isinstance(thrown, GeneratorExit):
+            inner.close()
+            raise thrown
+        return inner.throw(thrown)
+    finally:
+        del thrown  # it holds this frame
+
+
+def _trace_async_generator(
+    plan: Plan, function: Callable[..., Any], owner: object
+) -> Callable[..., Any]:
+    @functools.wraps(function)
+    async def traced(*args: Any, **kwargs: Any) -> AsyncGenerator[Any, Any]:
+        inner = function(*args, **kwargs)
+        call = open_call(plan, _whose(owner, args), args, kwargs)
+        step: Callable[[], Any] = inner.__anext__
+        while True:
+            token = None if call is None else call.scope.attach()
+            try:
+                item = await step()
+            except StopAsyncIteration:
+                _leave(call, token, None)
+                return
+            except BaseException as error:
+                _leave(call, token, error)
+                del step  # see _trace_generator
+                raise
+            if token is not None:
+                detach(token)
+            try:
+                sent = yield item
+            except BaseException as thrown:  # noqa: BLE001 - handed on to the host's generator
+                step = functools.partial(_athrow, inner, thrown)
+            else:
+                step = functools.partial(inner.asend, sent)
+
+    return traced
+
+
+def _leave(call: Call | None, token: Any, error: BaseException | None) -> None:
+    if call is not None:
+        _detach_late(call, token, error)
+        close_call(call, None, error)
+
+
+async def _athrow(inner: AsyncGenerator[Any, Any], thrown: BaseException) -> Any:
+    """Throw into an async generator; a close that it accepts ends it."""
+    try:
+        if isinstance(thrown, GeneratorExit):
+            await inner.aclose()
+            raise thrown
+        return await inner.athrow(thrown)
+    finally:
+        del thrown  # it holds this frame

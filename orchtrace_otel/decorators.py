@@ -57,10 +57,9 @@ def _trace_class(plan: Plan, kind: type) -> type:
 
 def _apply(plan: Plan, target: Any) -> Any:
     """Trace whatever was decorated."""
-    kind = cast("type[Any]", type(target))
+    kind = cast("Any", type(target))
     if issubclass(kind, (staticmethod, classmethod)):
-        rewrap: Callable[[Any], Any] = kind
-        return rewrap(trace_function(plan, target.__func__))
+        return cast("Any", kind)(trace_function(plan, target.__func__))
     if issubclass(kind, type):
         return _trace_class(plan, target)
     if inspect.isroutine(target) or issubclass(kind, functools.partial):

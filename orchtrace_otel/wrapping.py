@@ -61,7 +61,7 @@ def _trace_call(plan: Plan, function: Callable[..., Any], owner: object) -> Call
             raise
         detach(token)
         # By type alone: asking a lazy result for its class would load it.
-        kind = cast("type[Any]", type(result))
+        kind = cast("Any", type(result))
         if kind is CoroutineType:
             return _awaited(call, result)
         if hasattr(kind, "add_done_callback"):  # a future of asyncio or of a pool

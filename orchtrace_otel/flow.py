@@ -63,6 +63,7 @@ class Flow:
 
     __slots__ = (
         "_dropped",
+        "_first",
         "_forks",
         "_latest",
         "_pending",
@@ -77,7 +78,7 @@ class Flow:
     )
 
     def __init__(self, last: Mark, owner: Unit, known: Sequence[Edge] = ()) -> None:
-        self.last = last
+        self.last = self._first = last
         self.owner = owner
         self._pending: list[Edge] = list(known)
         self._told = len(self._pending)
@@ -89,6 +90,11 @@ class Flow:
         self._forks: dict[int, tuple[weakref.ref[_Runner], Flow]] | None = None
         self.joined: list[Edge] | None = None
         self.heir: Flow | None = None
+
+    @property
+    def has_moved(self) -> bool:
+        """Whether something happened in it since it began."""
+        return self.last is not self._first
 
     def here(self) -> Flow:
         """Return the flow of the task or thread that asks: this one, or a fork of it."""
@@ -139,7 +145,9 @@ class Flow:
 
     def take(self, edge_type: str = "causal") -> list[Edge]:
         """Return the causes of what the flow does next; returns are handed out once."""
-        return [(edge_type, self.last), *self.drain()]
+        if self._pending or self._forks is not None or self.joined is not None:
+            return [(edge_type, self.last), *self.drain()]
+        return [(edge_type, self.last)]
 
     def drain(self) -> list[Edge]:
         """Return what came back since the flow last did something."""

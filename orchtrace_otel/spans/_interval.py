@@ -171,9 +171,8 @@ class Interval:
 
     def write_again(self) -> None:
         """Set our attributes again where the host filled the span up: the SDK evicts the oldest."""
-        span = self.span
-        if isinstance(span, ReadableSpan) and (span.dropped_attributes or span.dropped_links):
-            span.set_attributes(self._written)
+        if getattr(self.span, "dropped_attributes", 0):
+            self.span.set_attributes(self._written)
 
     def end_at_start(self) -> int:
         """End an instant when it began; return that time, nanoseconds since the epoch."""
@@ -246,7 +245,7 @@ class Scope(Interval):
         flow = self._flow
         if flow is not None and not self.is_closed:
             causes = flow.drain()
-            if flow.last.event_id != self.opened.event_id:
+            if flow.has_moved:
                 causes.insert(0, ("causal", flow.last))
             edges = [*causes, *edges]
         super().end(status, edges, error, attributes)

@@ -206,7 +206,7 @@ class Run:
         flow = self.root.flow
         causes = flow.drain()
         causes += edges
-        if not causes or flow.last.event_id != self.root.opened.event_id:
+        if not causes or flow.has_moved:
             causes.insert(0, ("causal", flow.last))
         facts: dict[str, Value] = {a.STOP_REASON: reason}
         if detail is not None:

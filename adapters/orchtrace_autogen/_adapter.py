@@ -17,7 +17,8 @@ class AutoGenAdapter(Adapter):
 
     A participant's turn is an activation of the agent, the team's manager is the
     orchestrator. Edges of a flow decide what caused a turn of GraphFlow; elsewhere
-    every answer that the manager waited for did.
+    every answer that the manager waited for did. docs/autogen.md has the rest, and the
+    two variables that choose: `ORCHTRACE_AUTOGEN_TELEMETRY`, `ORCHTRACE_AUTOGEN_STATE`.
     """
 
     name: ClassVar[str] = "autogen"

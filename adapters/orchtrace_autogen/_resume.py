@@ -52,9 +52,12 @@ class Resumed:
         """Follow `BaseGroupChat.reset`: what comes next goes on from nothing."""
         return _then(wrapped(*args, **kwargs), lambda _: self._latest.forget(team))
 
-    async def save(self, wrapped: Any, team: f.BaseGroupChat, args: Any, kwargs: Any) -> Any:
+    def save(self, wrapped: Any, team: f.BaseGroupChat, args: Any, kwargs: Any) -> Any:
         """Follow `BaseGroupChat.save_state`."""
-        state = await wrapped(*args, **kwargs)
+        return self._saving(team, wrapped(*args, **kwargs))
+
+    async def _saving(self, team: f.BaseGroupChat, work: Awaitable[Any]) -> Any:
+        state = await work
         link = self._save(team, state)
         return {**state, KEY: link} if link is not None and self._writes_key else state
 

@@ -265,7 +265,12 @@ _OUTCOMES: Final = {
 
 
 def install(patches: Patches) -> None:
-    """Put every wrapper in; one that finds nothing to wrap is left out, with one warning."""
+    """Put every wrapper in; one that finds nothing to wrap is left out, with one warning.
+
+    Raises:
+        ConfigError: If `ORCHTRACE_LANGGRAPH_CHECKPOINTS` is neither `untouched` nor `linked`.
+    """
+    writes_key = option("langgraph", "checkpoints", ("untouched", "linked")) == "linked"
     errors = find("langgraph.errors")
     _runs.GraphRun.is_exact = True
     spans.keepers.append(innermost)
@@ -278,7 +283,7 @@ def install(patches: Patches) -> None:
         (RETRY, "_should_retry_on", retries.may_retry, False),
         (RETRY, RESET, retries.begin, True),
     ]
-    if option("langgraph", "checkpoints", ("untouched", "linked")) == "linked":
+    if writes_key:
         hooks.append((f"{_LOOPS}:PregelLoop", "_put_checkpoint", put_checkpoint, False))
     for owner, name, wrapper, may_lack in hooks:
         try:

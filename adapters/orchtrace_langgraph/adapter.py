@@ -27,8 +27,9 @@ class LangGraphAdapter(Adapter):
 
         if self._patches is not None:
             return
-        self._patches = Patches()
-        _hooks.install(self._patches)
+        patches = Patches()
+        _hooks.install(patches)
+        self._patches = patches
 
     def uninstrument(self) -> None:
         """Take the hooks out."""

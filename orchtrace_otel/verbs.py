@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import uuid
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextvars import Token
 from types import TracebackType
 from typing import Any, Self
@@ -181,22 +181,35 @@ def _merged(activation: Activation, sources: Iterable[Any] | None) -> list[Mark]
         marks = [mark for mark, _, _ in results]
         results.clear()
         return marks
-    found: list[Mark] = []
-    for source in sources:
-        match = next((known for known in reversed(results) if known[1] == id(source)), None)
-        if match is None and isinstance(source, str):
-            match = next((known for known in reversed(results) if known[2] == source), None)
-        if match is None:
-            warn_once(
-                "aggregate",
-                "aggregate(sources=...) needs results of agents called here or their names, "
-                "got a %s that is neither; it gets no edge",
-                type(source).__name__,
-            )
-            continue
-        results.remove(match)
-        found.append(match[0])
+    known: dict[object, list[int]] = {}
+    taken: set[int] = set()
+    for place, (_, identity, agent) in enumerate(results):
+        known.setdefault(identity, []).append(place)
+        known.setdefault(agent, []).append(place)
+    places = [_place(source, known, taken) for source in sources]
+    found = [results[place][0] for place in places if place is not None]
+    kept = [result for place, result in enumerate(results) if place not in taken]
+    results.clear()
+    results.extend(kept)
     return found
+
+
+def _place(source: object, known: Mapping[object, list[int]], taken: set[int]) -> int | None:
+    """Return where the latest result is that `source` is or names, each place only once."""
+    for key in (id(source), source) if isinstance(source, str) else (id(source),):
+        places = known.get(key)
+        while places:
+            place = places.pop()
+            if place not in taken:
+                taken.add(place)
+                return place
+    warn_once(
+        "aggregate",
+        "aggregate(sources=...) needs results of agents called here or their names, "
+        "got a %s that is neither; it gets no edge",
+        type(source).__name__,
+    )
+    return None
 
 
 @guarded

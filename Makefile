@@ -4,6 +4,9 @@
 PYTHON ?=
 VENV := .venv
 LOWEST := .venvs/lowest
+LANGGRAPHS := 0.6 1.0 1.1 newest
+PEERS := openinference traceloop genai
+GRAPHS ?= 1000
 PY := $(VENV)/bin/python
 TESTS ?= tests
 BENCHMARKS ?= $(filter-out __init__ measure,$(basename $(notdir $(wildcard benchmarks/*.py))))
@@ -81,8 +84,34 @@ test-lowest: ## run the tests with the oldest dependencies that pyproject.toml a
 	$(LOWEST)/bin/python -m pytest -n auto $(ARGS) $(TESTS)
 
 .PHONY: test-causality
-test-causality: $(VENV)/.ready-dev ## causes in 500 random AutoGen teams beside the record of those who took part
-	ORCHTRACE_RANDOM_TEAMS=500 $(PY) -m pytest tests/adapters/autogen/test_autogen_oracle.py $(ARGS)
+test-causality: $(VENV)/.ready-dev ## causes in 1,000 random graphs and 500 random teams beside their own record
+	ORCHTRACE_RANDOM_GRAPHS=$(GRAPHS) ORCHTRACE_RANDOM_TEAMS=500 $(PY) -m pytest -n auto -rP $(ARGS) \
+	  tests/adapters/langgraph/test_causes_random.py tests/adapters/autogen/test_autogen_oracle.py
+
+# The newest patch of each line, with what that line came with: newer parts warn at older ones.
+MATRIX := $(LANGGRAPHS:%=langgraph-%)
+MATRIX_TESTS ?= tests/adapters/langgraph
+CHOICE = $(if $(filter newest,$*),langgraph,langgraph==$*.*)$(if $(filter 0.%,$*), langchain-core<1)
+
+.PHONY: test-matrix $(MATRIX)
+test-matrix: $(MATRIX) ## run LangGraph's tests on LANGGRAPHS="0.6 1.0 1.1 newest"
+$(MATRIX): langgraph-%:
+	$(call make_venv,.venvs/langgraph-$*)
+	.venvs/langgraph-$*/bin/python -m pip install --quiet --upgrade --editable '.[langgraph]' \
+	  $(foreach part,$(CHOICE),'$(part)') --requirement tests/adapters/langgraph/matrix.txt
+	.venvs/langgraph-$*/bin/python -m pip show langgraph | grep ^Version
+	ORCHTRACE_RANDOM_GRAPHS=$(GRAPHS) .venvs/langgraph-$*/bin/python -m pytest -n 2 -rP --no-header $(ARGS) \
+	  $(MATRIX_TESTS)
+
+COEXISTENCE := $(PEERS:%=beside-%)
+
+.PHONY: test-coexistence $(COEXISTENCE)
+test-coexistence: $(COEXISTENCE) ## run ours beside other instrumentations of LangChain, an environment each
+$(COEXISTENCE): beside-%:
+	$(call make_venv,.venvs/beside-$*)
+	.venvs/beside-$*/bin/python -m pip install --quiet --editable '.[langgraph]' \
+	  --requirement tests/coexistence/$*.txt
+	.venvs/beside-$*/bin/python -m pytest $(ARGS) tests/coexistence
 
 .PHONY: lint
 lint: $(VENV)/.ready-dev ## rules, format and one-way imports

@@ -12,7 +12,7 @@ from langgraph.types import Command, Send
 from opentelemetry import trace as otel
 from typing_extensions import TypedDict
 
-GRAPHS = int(os.environ.get("RANDOM_GRAPHS", "150"))
+GRAPHS = int(os.environ.get("ORCHTRACE_RANDOM_GRAPHS", "100"))
 MOST_ROUTED = 25
 
 

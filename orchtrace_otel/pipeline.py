@@ -364,9 +364,14 @@ def _results(trace: Trace) -> Attributes:
         results[a.METRIC_PREFIX + name] = value
     if trace.reward_records:
         results[a.REWARD_RECORDS] = _dumped(trace.reward_records)
-    if trace.flags:
-        results[a.FLAGS] = trace.flags
+    flags = [flag for flag in trace.flags if flag not in _OURS_ALONE]
+    if flags:
+        results[a.FLAGS] = flags
     return results
+
+
+_OURS_ALONE: Final = frozenset({"missing_causes", "orphans"})
+"""Flags of spans that are not here: a collector may have them, from another process."""
 
 
 def _dumped(rewards: Iterable[Reward]) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import uuid
 import weakref
-from collections.abc import MutableMapping
+from collections.abc import Callable, MutableMapping
 from contextvars import Token
 from typing import Any, Final, NamedTuple
 
@@ -109,10 +109,12 @@ class Message:
         closed: The close of the activation that answered.
         is_begun: Whether the runtime has begun to handle it.
         opens: What the activation's opening is, where an event of its own came before.
+        carried: What waits for the close of its handler, where it came from elsewhere.
     """
 
     __slots__ = (
         "below",
+        "carried",
         "closed",
         "edges",
         "flow",
@@ -135,6 +137,7 @@ class Message:
         self.closed: Mark | None = None
         self.is_begun = False
         self.opens: str | None = None
+        self.carried: Any = None
 
 
 class Handler(Call):
@@ -165,12 +168,15 @@ class Handler(Call):
             status=status, error=error if status == "error" else None, edges=self._work.rest()
         )
         opened = message.place.opened
+        if message.carried is not None:
+            message.carried.answered = activation.closed
         if message.flow is not None:
             message.closed = activation.closed
         elif opened is not None:
             if status == "error" and error is not None and opened.stop is IDLE:
                 opened.stop = Stop("error", error_type(error))
-            if not has_sent and len(opened.leaves) < _MOST_LEAVES:
+            is_answer = message.carried is not None and message.carried.is_request
+            if not has_sent and not is_answer and len(opened.leaves) < _MOST_LEAVES:
                 opened.leaves.append(activation.closed)
         if opened is not None:
             opened.release()
@@ -181,9 +187,13 @@ class CoreHooks:
 
     Messages on their way are known by id, in a table for each runtime: one that is gone
     takes its table along.
+
+    Args:
+        elsewhere: Tells the message from another process that is handled now, by sender.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, elsewhere: Callable[[Any], Message | None]) -> None:
+        self._elsewhere = elsewhere
         self._sent: MutableMapping[Any, dict[str, Message]] = weakref.WeakKeyDictionary()
 
     async def publish(self, wrapped: Any, runtime: Any, args: Any, kwargs: dict[str, Any]) -> Any:
@@ -219,11 +229,11 @@ class CoreHooks:
     @guarded
     def _publish(self, runtime: Any, args: Any, kwargs: dict[str, Any]) -> Message | None:
         topic = _second(args, kwargs, "topic_id")
-        found = _caller(topic, args, kwargs)
+        found = caller(topic, _first(args, kwargs))
         if found is None:
             return None
         place, scope, context = found
-        edges, facts = _causes(scope, context)
+        edges, facts = causes(scope, context)
         facts[a.CHANNEL] = str(topic.type)
         activation = scope.activation
         mark = instant(activation, "message", to=str(topic.type), edges=edges, attributes=facts)
@@ -235,11 +245,11 @@ class CoreHooks:
     @guarded
     def _send(self, runtime: Any, args: Any, kwargs: dict[str, Any]) -> Message | None:
         recipient = _second(args, kwargs, "recipient")
-        found = _caller(recipient, args, kwargs)
+        found = caller(recipient, _first(args, kwargs))
         if found is None:
             return None
         place, scope, context = found
-        edges, _ = _causes(scope, context)
+        edges, _ = causes(scope, context)
         message = Message(scope.activation, place, scope.activation, edges)
         message.flow = scope.flow.here()
         self._note(runtime, kwargs, message)
@@ -315,7 +325,7 @@ class CoreHooks:
     def handle(self, wrapped: Any, agent: Any, args: Any, kwargs: Any) -> Any:
         """Trace what an agent of the core does with a message."""
         context = kwargs["ctx"] if "ctx" in kwargs else args[1]
-        message = self._message(agent, context.message_id)
+        message = self._message(agent, context.message_id) or self._elsewhere(context.sender)
         if message is None:
             return wrapped(*args, **kwargs)
         return follow(lambda: _begin(agent, message), wrapped(*args, **kwargs))
@@ -353,9 +363,11 @@ def _second(args: Any, kwargs: dict[str, Any], name: str) -> Any:
     return args[1] if len(args) > 1 else kwargs.get(name)
 
 
-def _caller(
-    receiver: Any, args: Any, kwargs: dict[str, Any]
-) -> tuple[Place, Scope, Context] | None:
+def _first(args: Any, kwargs: dict[str, Any]) -> object:
+    return args[0] if args else kwargs.get("message")
+
+
+def caller(receiver: Any, message: object) -> tuple[Place, Scope, Context] | None:
     """Return who calls into a runtime, and where what it leads to is recorded."""
     context = get_current()
     if is_suppressed(context) or not hasattr(receiver, "type"):
@@ -364,12 +376,11 @@ def _caller(
     if scope is None or (scope.run.is_closed and not scope.run.is_remote):
         scope = join_run()
     if scope is None:
-        given = args[0] if args else kwargs.get("message")
         run = start_run(
             str(receiver.type),
             agent=ORCHESTRATOR,
             system="autogen",
-            task_id=content.task_id((given,), {}),
+            task_id=content.task_id((message,), {}),
         )
         if run is None:
             return None
@@ -382,7 +393,7 @@ def _caller(
     return Place(scope.activation, None), scope, context
 
 
-def _causes(scope: Scope, context: Context) -> tuple[list[Edge], dict[str, Value]]:
+def causes(scope: Scope, context: Context) -> tuple[list[Edge], dict[str, Value]]:
     """Return the causes of what is sent now, and the LLM calls that it came of."""
     work = work_of(scope, context)
     flow = scope.flow.here()

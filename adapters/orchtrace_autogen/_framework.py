@@ -20,7 +20,14 @@ from autogen_agentchat.teams._group_chat._base_group_chat_manager import BaseGro
 from autogen_agentchat.teams._group_chat._chat_agent_container import ChatAgentContainer
 from autogen_agentchat.teams._group_chat._graph._digraph_group_chat import GraphFlowManager
 from autogen_agentchat.teams._group_chat._selector_group_chat import SelectorGroupChatManager
-from autogen_core import AgentId, ClosureAgent, RoutedAgent, SingleThreadedAgentRuntime, TopicId
+from autogen_core import (
+    AgentId,
+    AgentRuntime,
+    ClosureAgent,
+    RoutedAgent,
+    SingleThreadedAgentRuntime,
+    TopicId,
+)
 from autogen_core.code_executor import CodeExecutor, CodeResult
 from autogen_core.memory import Memory
 from autogen_core.models import ChatCompletionClient, CreateResult, FunctionExecutionResult
@@ -28,6 +35,7 @@ from autogen_core.tools import BaseStreamTool, BaseTool, ToolResult, Workbench
 
 __all__ = [
     "AgentId",
+    "AgentRuntime",
     "AssistantAgent",
     "BaseChatAgent",
     "BaseGroupChat",

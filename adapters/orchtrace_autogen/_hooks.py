@@ -10,6 +10,7 @@ from orchtrace_autogen._human import PauseHooks, user_input
 from orchtrace_autogen._labels import Label, Labels
 from orchtrace_autogen._manager import ManagerHooks
 from orchtrace_autogen._models import CLIENTS
+from orchtrace_autogen._remote import RemoteHooks
 from orchtrace_autogen._resume import Resumed
 from orchtrace_autogen._runs import RunHooks
 from orchtrace_autogen._runtime import RuntimeHooks
@@ -39,11 +40,13 @@ class Hooks:
     def __init__(self) -> None:
         self._patches = Patches()
         self._telemetry = Telemetry(option("autogen", "telemetry", MODES))
+        self._remote = RemoteHooks()
         self._families = [
             Family(f.ChatCompletionClient, CLIENTS),
             Family(f.Workbench, _tools.WORKBENCHES, self._telemetry.adopt),
             Family(f.Memory, _tools.MEMORIES),
             Family(f.CodeExecutor, _tools.EXECUTORS),
+            Family(f.AgentRuntime, {}, self._remote.adopt),
         ]
         self._teams: dict[str, TeamRun] = {}
         writes_key = option("autogen", "state", ("untouched", "linked")) == "linked"
@@ -52,6 +55,7 @@ class Hooks:
     def install(self) -> None:
         """Put them in."""
         patches = self._patches
+        self._remote.install(patches)
         self._telemetry.install(patches)
         self._wrap_entries(patches)
         self._wrap_messages(patches)
@@ -75,7 +79,7 @@ class Hooks:
         patches.wrap(f.UserProxyAgent, "_get_input", user_input)
 
     def _wrap_messages(self, patches: Patches) -> None:
-        core = CoreHooks()
+        core = CoreHooks(self._remote.message)
         runtime = RuntimeHooks(self._teams, core)
         patches.wrap(f.SingleThreadedAgentRuntime, "publish_message", runtime.publish)
         patches.wrap(f.SingleThreadedAgentRuntime, "send_message", runtime.send)

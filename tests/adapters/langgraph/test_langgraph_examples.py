@@ -16,6 +16,7 @@ EXAMPLES = Path(__file__).parents[3] / "examples"
     [
         ("langgraph_supervisor.py", "Lake Garda: 346 m", "information_complete"),
         ("langgraph_decorators.py", "water water", "quality_met"),
+        ("langgraph_map_reduce.py", "the lake is deep: 820 times", "information_complete"),
     ],
 )
 def test_an_example_runs_and_writes_a_valid_trace(name, promised, stopped, tmp_path):
@@ -36,3 +37,28 @@ def test_an_example_runs_and_writes_a_valid_trace(name, promised, stopped, tmp_p
     (line,) = schema.read_lines(tmp_path / "orchtrace-data" / "traces.jsonl")
     assert not line.faults
     assert line.trace.stop["stop_reason"] == stopped
+
+
+def test_the_example_of_a_person_in_the_loop_links_its_two_processes(tmp_path):
+    """Asked in one process, answered in another: two traces, the second linked to the first."""
+    pytest.importorskip("langgraph.checkpoint.sqlite")
+    told = []
+    for answer in ([], ["yes, but shorter"]):
+        done = subprocess.run(
+            [sys.executable, str(EXAMPLES / "langgraph_human_in_the_loop.py"), *answer],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+        )
+        assert done.returncode == 0, done.stderr
+        assert "orchtrace failed" not in done.stderr
+        told.append(done.stdout)
+    assert told[0].startswith("Asked.")
+    assert told[1] == "Sent: Dear council, please build the bridge.\n"
+    lines = list(schema.read_lines(tmp_path / "orchtrace-data" / "traces.jsonl"))
+    assert not any(line.faults for line in lines)
+    asked, answered = (line.trace for line in lines)
+    assert [t.stop["stop_reason"] for t in (asked, answered)] == ["paused", "information_complete"]
+    assert answered.events[0]["links"] == [{"run": asked.trace_id, "event": asked.events[0].id}]

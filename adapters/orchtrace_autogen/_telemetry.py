@@ -4,8 +4,8 @@ Its runtime writes six spans a message, with the message's body among the attrib
 and ignores the context that came with it: these are off. Its spans of agents and tools
 carry descriptions and texts of exceptions, stay current across yields, which makes a
 stream that is closed elsewhere log an error, and begin traces of their own where an
-agent is made. Who wants them gets them made here in its place: same names, same scope,
-same attributes without the texts, inside ours, and current nowhere.
+agent is made. They are made here in its place: same names, same scope, same attributes
+without the texts, inside ours, and current nowhere.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ from orchtrace_otel._guard import guarded
 from orchtrace_otel.adapter import Patches
 from orchtrace_otel.spans import Scope, is_suppressed
 
-REPLACE: Final = "replace"
-"""AutoGen makes no spans; ours say it all."""
 REUSE: Final = "reuse"
 """AutoGen's spans of agents and tools are made, and say which of our spans they repeat."""
 QUIET: Final = "quiet"
 """AutoGen's spans of agents and tools are made, and say what they say without us."""
-MODES: Final = (REPLACE, REUSE, QUIET)
+REPLACE: Final = "replace"
+"""AutoGen makes no spans; ours say it all."""
+MODES: Final = (REUSE, QUIET, REPLACE)
 
 _TRACER: Final = "autogen-core"
 _TOOL_SPAN: Final = "trace_tool_span"

@@ -1,9 +1,7 @@
 """What an adapter is: hooks into one framework, found by entry point, put on and taken off.
 
-An adapter patches its framework while it is instrumented and opens spans through
-`spans/`. `Patches` holds the discipline that every adapter needs: originals are
-restored as the very objects, and where another tool has wrapped ours since, ours
-turns into a pass-through.
+An adapter patches its framework while it is instrumented, with `Patches`, and opens
+spans through `spans`.
 """
 
 from __future__ import annotations
@@ -12,88 +10,52 @@ import logging
 import sys
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol, Self
 
-from opentelemetry import context as otel_context
-
-from orchtrace_otel import spans
 from orchtrace_otel._guard import guarded, warn_once
 from orchtrace_otel.errors import ConfigError, MissingDependencyError
-from orchtrace_otel.flow import Job
+from orchtrace_otel.patches import Patches, Wrapper
+from orchtrace_otel.threads import Threads
 
-# Only setting up needs importlib.metadata, packaging, wrapt and the threading instrumentation,
-# and together they cost more to import than the SDK does: each is imported where it is used.
+# Only setting up needs importlib.metadata and packaging, and they are dear to import: both
+# are imported where they are used.
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
+
+__all__ = [
+    "Adapter",
+    "Hooks",
+    "Instrumented",
+    "Patches",
+    "Wrapper",
+    "alone",
+    "hold",
+    "hold_threads",
+    "instrument",
+    "load",
+    "registered",
+    "wrap",
+]
 
 GROUP: Final = "orchtrace.adapter"
 
 _logger = logging.getLogger("orchtrace_otel")
 
-Wrapper = Callable[[Callable[..., Any], Any, tuple[Any, ...], dict[str, Any]], Any]
 
+class Hooks(Protocol):
+    """What can be put in and taken out: an adapter, or the hooks into threads."""
 
-class Patches:
-    """What an adapter has wrapped in its framework.
+    name: ClassVar[str]
 
-    Example:
-        >>> class Host:
-        ...     def answer(self):
-        ...         return 41
-        >>> original = Host.answer
-        >>> patches = Patches()
-        >>> patches.wrap(Host, "answer", lambda wrapped, host, args, kwargs: wrapped() + 1)
-        >>> Host().answer()
-        42
-        >>> patches.undo()
-        >>> Host.answer is original
-        True
-    """
+    def instrument(self) -> None:
+        """Put the hooks in; called when they are out."""
 
-    def __init__(self) -> None:
-        self._active = True
-        self._undo: list[tuple[Any, str, Any, Any]] = []
-
-    def wrap(self, owner: Any, name: str, wrapper: Wrapper) -> None:
-        """Put `wrapper(wrapped, instance, args, kwargs)` around an attribute of a class or module.
-
-        Raises:
-            AttributeError: If there is no such attribute.
-        """
-        import wrapt  # noqa: PLC0415 - see above
-
-        original = vars(owner).get(name, _INHERITED)
-        target = getattr(owner, name) if original is _INHERITED else original
-        ours = wrapt.FunctionWrapper(target, wrapper, enabled=self._is_active)
-        setattr(owner, name, ours)
-        self._undo.append((owner, name, original, ours))
-
-    def replace(self, owner: Any, name: str, value: Any) -> None:
-        """Put another value in the place of an attribute of a class or module."""
-        original = vars(owner).get(name, _INHERITED)
-        setattr(owner, name, value)
-        self._undo.append((owner, name, original, value))
-
-    def undo(self) -> None:
-        """Restore the originals where nobody wrapped ours since; ours do nothing any more."""
-        self._active = False
-        for owner, name, original, ours in reversed(self._undo):
-            if vars(owner).get(name) is not ours:
-                continue
-            if original is _INHERITED:
-                delattr(owner, name)
-            else:
-                setattr(owner, name, original)
-        self._undo.clear()
-
-    def _is_active(self) -> bool:
-        return self._active
-
-
-_INHERITED: Final = object()
+    def uninstrument(self) -> None:
+        """Take the hooks out; called when they are in, or did not all go in."""
 
 
 class Adapter(ABC):
@@ -144,9 +106,16 @@ class Adapter(ABC):
         return None
 
 
+@dataclass(slots=True)
+class _Held:
+    hooks: Hooks
+    users: int = 0
+
+
 _lock = threading.RLock()
 _known: dict[str, Adapter] = {}
-_active: dict[str, int] = {}
+_active: dict[str, _Held] = {}
+_threads: Final = Threads()
 
 
 def registered() -> dict[str, EntryPoint]:
@@ -215,16 +184,18 @@ class Instrumented:
 
 def instrument(names: Sequence[str]) -> Instrumented:
     """Put the named adapters in, or every one whose framework is installed."""
-    with _lock:
-        wanted = [load(name) for name in names]
-        hold(_threads)
-        held = [_threads.name]
-        for adapter in wanted or _usable():
-            if names:
-                hold(adapter)
-            elif not _holds(adapter):
-                continue
-            held.append(adapter.name)
+    with _lock, ExitStack() as undo:
+        named: list[Hooks] = [load(name) for name in names]
+        held: list[str] = []
+        for hooks in (_threads, *named):
+            hold(hooks)
+            undo.callback(_release, hooks.name)
+            held.append(hooks.name)
+        for adapter in () if names else _usable():
+            if _holds(adapter):
+                undo.callback(_release, adapter.name)
+                held.append(adapter.name)
+        undo.pop_all()
         return Instrumented(held)
 
 
@@ -250,26 +221,35 @@ def _holds(adapter: Adapter) -> bool:
             adapter.module,
             error,
         )
-        with suppress(ImportError, AttributeError):
-            adapter.uninstrument()
         return False
     return True
 
 
-def hold(adapter: Adapter) -> None:
-    """Count one more user of `adapter`; the first one puts it in."""
+def hold(hooks: Hooks) -> None:
+    """Count one more user of `hooks`; the first one puts them in."""
     with _lock:
-        if not _active.get(adapter.name):
-            _known[adapter.name] = adapter
-            adapter.instrument()
-        _active[adapter.name] = _active.get(adapter.name, 0) + 1
+        held = _active.get(hooks.name)
+        if held is None:
+            _put_in(hooks)
+            held = _active[hooks.name] = _Held(hooks)
+        held.users += 1
+
+
+def _put_in(hooks: Hooks) -> None:
+    try:
+        hooks.instrument()
+    except BaseException:
+        with suppress(ImportError, AttributeError):  # what does not fit may not come out either
+            hooks.uninstrument()
+        raise
 
 
 def _release(name: str) -> None:
-    left = _active.get(name, 0) - 1
-    _active[name] = max(left, 0)
-    if left == 0:
-        _known[name].uninstrument()
+    held = _active[name]
+    held.users -= 1
+    if not held.users:
+        del _active[name]
+        held.hooks.uninstrument()
 
 
 @guarded
@@ -288,7 +268,7 @@ def wrap(target: Any, name: str, role: str | None) -> Any:
             continue
         traced = adapter.wrap(target, name, role)
         if traced is not None:
-            if not _active.get(adapter.name):
+            if adapter.name not in _active:
                 hold(adapter)
             return traced
     return None
@@ -299,85 +279,23 @@ def alone(adapter: Adapter) -> Generator[Instrumented, None, None]:
     """Put `adapter` in, and any other of its name out meanwhile; for tests of adapters."""
     name = adapter.name
     with _lock:
-        before, users = _known.pop(name, None), _active.pop(name, 0)
-        if before is not None and users:
-            before.uninstrument()
+        known, held = _known.pop(name, None), _active.pop(name, None)
+        if held is not None:
+            held.hooks.uninstrument()
         hold(adapter)
-        handle = Instrumented([name])
+        _known[name] = adapter
     try:
-        yield handle
+        yield Instrumented([name])
     finally:
         with _lock:
-            while _active.get(name):
+            while name in _active:
                 _release(name)
-            _active.pop(name, None)
-            _known.pop(name, None)
-            if before is not None:
-                _known[name], _active[name] = before, users
-                if users:
-                    before.instrument()
-
-
-class _Threads(Adapter):
-    """Hands causes on to threads and pools, through OpenTelemetry's own instrumentation."""
-
-    name = "threads"
-    extra = "all"
-    module = "threading"
-    requires: ClassVar[Mapping[str, str]] = {}
-
-    def __init__(self) -> None:
-        self._ours = False
-        self._patches: Patches | None = None
-
-    def instrument(self) -> None:
-        from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415 - see above
-
-        from opentelemetry.instrumentation.threading import (  # noqa: PLC0415 - see above
-            ThreadingInstrumentor,
-        )
-
-        instrumentor = ThreadingInstrumentor()
-        self._ours = not instrumentor.is_instrumented_by_opentelemetry
-        if self._ours:
-            instrumentor.instrument()
-        self._patches = Patches()
-        self._patches.wrap(ThreadPoolExecutor, "submit", _submit)
-
-    def uninstrument(self) -> None:
-        if self._patches is not None:
-            self._patches.undo()
-        if self._ours:
-            from opentelemetry.instrumentation.threading import (  # noqa: PLC0415 - see above
-                ThreadingInstrumentor,
-            )
-
-            ThreadingInstrumentor().uninstrument()
-            self._ours = False
-
-
-def _submit(
-    wrapped: Callable[..., Any],
-    pool: Any,  # noqa: ARG001 - wrapt's signature
-    args: tuple[Any, ...],
-    kwargs: dict[str, Any],
-) -> Any:
-    """Submit work to a pool with the causes that it has now; later its thread cannot know them."""
-    job = _hand_over()
-    if job is None or not args:
-        return wrapped(*args, **kwargs)
-    return wrapped(job.run, *args, **kwargs)
-
-
-@guarded
-def _hand_over() -> Job | None:
-    scope = spans.scope_of(otel_context.get_current())
-    if scope is None or not scope.run.is_recording or scope.run.is_closed:
-        return None
-    return Job(scope.flow)
-
-
-_threads: Final = _Threads()
+            del _known[name]
+            if known is not None:
+                _known[name] = known
+            if held is not None:
+                held.hooks.instrument()
+                _active[name] = held
 
 
 def hold_threads() -> Instrumented:

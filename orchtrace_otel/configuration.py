@@ -319,7 +319,8 @@ def _reward(one: RewardSource) -> tuple[str, Any]:
 
 
 def _listed(what: str, given: Any) -> list[Any]:
-    if isinstance(given, (str, bytes)) or not isinstance(given, Sequence):
+    kind = type(given)
+    if issubclass(kind, (str, bytes)) or not issubclass(kind, Sequence):
         msg = f"{what} must be a list, got {given!r}; write {what}=[...]"
         raise ConfigError(msg)
-    return list(cast("Sequence[Any]", given))
+    return list(given)

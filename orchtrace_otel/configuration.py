@@ -319,7 +319,7 @@ def _reward(one: RewardSource) -> tuple[str, Any]:
 
 
 def _listed(what: str, given: Any) -> list[Any]:
-    kind: type[Any] = type(given)
+    kind: type[object] = given.__class__
     if issubclass(kind, (str, bytes)) or not issubclass(kind, Sequence):
         msg = f"{what} must be a list, got {given!r}; write {what}=[...]"
         raise ConfigError(msg)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextvars import Token
-from typing import Any
+from typing import Any, cast
 
 from opentelemetry.context import Context, attach, detach
 
@@ -38,8 +38,15 @@ class Call:
         """End what was opened, with the result or the last item, or an error."""
 
 
-async def follow(open_call: Opener, work: Awaitable[Any]) -> Any:
-    """Await the host's coroutine as a call that is open, and current, meanwhile."""
+def follow(open_call: Opener, work: Any) -> Any:
+    """Await the host's coroutine as a call that is open, and current, meanwhile.
+
+    What the host gives back though it was asked for something to await stays as it is.
+    """
+    return _follow(open_call, work) if hasattr(work, "__await__") else work
+
+
+async def _follow(open_call: Opener, work: Awaitable[Any]) -> Any:
     call = open_call()
     if call is None:
         return await work
@@ -55,11 +62,18 @@ async def follow(open_call: Opener, work: Awaitable[Any]) -> Any:
     return result
 
 
-async def drive(open_call: Opener, inner: AsyncGenerator[Any, Any]) -> AsyncGenerator[Any, Any]:
+def drive(open_call: Opener, inner: Any) -> Any:
     """Hand on the host's stream; the call is current during each step, never between.
 
-    The call opens with the first step: a stream that nobody reads is no call.
+    The call opens with the first step: a stream that nobody reads is no call. What is
+    no asynchronous generator stays as it is, since the host may know it as something else.
     """
+    if not isinstance(inner, AsyncGenerator):
+        return inner
+    return _drive(open_call, cast("AsyncGenerator[Any, Any]", inner))
+
+
+async def _drive(open_call: Opener, inner: AsyncGenerator[Any, Any]) -> AsyncGenerator[Any, Any]:
     call = open_call()
     step: Function = inner.__anext__
     item: Any = None

@@ -267,3 +267,22 @@ def test_agents_of_one_team_may_ask_one_memory(traced, plain, script) -> None:
     asyncio.run(RoundRobinGroupChat(agents, max_turns=2).run(task="go"))
     asked = [e.agent for e in traced.trace.events if e.verb == "tool_call"]
     assert asked == ["a", "b"]
+
+
+def test_methods_that_are_no_coroutines_are_left_alone(traced, plain) -> None:
+    """A class of the host's that does it its own way gets what it gave."""
+
+    class Plain(ListMemory):
+        def query(self, query="", cancellation_token=None, **kwargs):
+            return ["found"]
+
+    class Bench(Remote):
+        def call_tool_stream(self, name, **kwargs):
+            return iter([name])
+
+    async def use() -> str:
+        return f"{Plain().query('x')} {list(Bench().call_tool_stream('far'))}"
+
+    result = asyncio.run(_alone(plain("a", lambda _: use())).run(task="go"))
+    assert result.messages[-1].to_text() == "['found'] ['far']"
+    assert traced.trace.costs["tool_calls"] == 0

@@ -91,7 +91,7 @@ test-causality: $(VENV)/.ready-dev ## causes in 1,000 random graphs and 500 rand
 # The newest patch of each line, with what that line came with: newer parts warn at older ones.
 MATRIX := $(LANGGRAPHS:%=langgraph-%)
 MATRIX_TESTS ?= tests/adapters/langgraph
-CHOICE = $(if $(filter newest,$*),langgraph,langgraph==$*.*)$(if $(filter 0.%,$*), langchain-core<1)
+CHOICE = $(if $(filter newest,$*),langgraph,langgraph==$*.*)$(if $(filter 0.%,$*), langchain-core<1)$(if $(filter 1.0,$*), langgraph-prebuilt<1.0.9)
 
 .PHONY: test-matrix $(MATRIX)
 test-matrix: $(MATRIX) ## run LangGraph's tests on LANGGRAPHS="0.6 1.0 1.1 newest"

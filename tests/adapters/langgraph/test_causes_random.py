@@ -192,6 +192,13 @@ class Shape:
         return lambda state: state[f"chose_{name}"]
 
 
+def _never_ran(trace: Any, shape: Shape) -> set[str]:
+    """Tasks that were cancelled, since another failed, before their own code ran."""
+    ends = [event for event in trace.events if event.verb == "return"]
+    cancelled = {event["activation"] for event in ends if event["status"] == "cancelled"}
+    return cancelled - shape.record.keys()
+
+
 @pytest.mark.timeout(1_800)
 @pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])
 def test_causes_equal_what_the_nodes_recorded_themselves(traced, read, is_async):
@@ -215,7 +222,10 @@ def test_causes_equal_what_the_nodes_recorded_themselves(traced, read, is_async)
             assert read.stop(traced.trace)[0] == "error"
             failed += 1
         assert raised is shape.failure, f"graph {seed}"
-        assert read.triggers_by_span(traced.trace) == shape.record, f"graph {seed}"
+        found = read.triggers_by_span(traced.trace)
+        for span in _never_ran(traced.trace, shape) if raised else ():
+            del found[span]
+        assert found == shape.record, f"graph {seed}"
         recorded += len(shape.record)
         handed += sum(span.name.startswith("delegate ") for span in traced.spans)
     assert recorded > GRAPHS * 5

@@ -259,6 +259,7 @@ def test_an_agent_with_middleware_runs_it_as_nodes_of_its_own(traced, read, is_a
 
 def test_an_agent_called_by_a_tool_is_spawned_by_the_call_and_returns_to_it(traced, read):
     """Agent as tool: the inner agent's activation lies between call and result."""
+    prebuilt("langchain.agents.middleware")
     agents = prebuilt("langchain.agents")
     inner = agents.create_agent(Model(responses=[says("6")]), [], name="adder")
 

@@ -1,12 +1,14 @@
-"""What every test gets: hypothesis profiles, and no error swallowed unnoticed."""
+"""What every test gets: hypothesis profiles, no error swallowed unnoticed, nothing left behind."""
 
 import os
 from collections.abc import Iterator
 
 import pytest
 from hypothesis import HealthCheck, settings
+from opentelemetry import trace
 
-from orchtrace_otel import _guard
+import orchtrace_otel as orchtrace
+from orchtrace_otel import _guard, adapter
 
 # A machine that is busy is slow, which is no fault of the code: no deadlines.
 _SLOW_IS_FINE = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
@@ -24,3 +26,22 @@ def nothing_swallowed(request: pytest.FixtureRequest) -> Iterator[None]:
     if request.node.get_closest_marker("swallows_errors") is None:
         now = {site: n for site, n in _guard.swallowed.items() if n != before.get(site, 0)}
         assert now == {}, "the guard swallowed errors at these sites"
+
+
+@pytest.fixture(autouse=True)
+def process_left_as_found(nothing_swallowed: None) -> Iterator[None]:
+    """End with the test what it configured, put in, and set for the whole process.
+
+    OpenTelemetry lets a process set its provider once, so the next test would run
+    with that of the last, or not, as the order has it. A decorated object of a
+    framework puts its adapter in for good, which is right in a program.
+    """
+    provider, once = trace._TRACER_PROVIDER, trace._TRACER_PROVIDER_SET_ONCE
+    was_set = once._done
+    users = {name: held.users for name, held in adapter._active.items()}
+    yield
+    orchtrace.shutdown()
+    trace._TRACER_PROVIDER, once._done = provider, was_set
+    for name, held in list(adapter._active.items()):
+        for _ in range(held.users - users.get(name, 0)):
+            adapter._release(name)

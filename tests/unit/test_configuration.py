@@ -43,7 +43,6 @@ def unconfigured(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     for name in list(os.environ):
         if name.startswith(("OTEL_", "ORCHTRACE_")):
             monkeypatch.delenv(name)
-    orchtrace.shutdown()  # whatever tests before this one left
     yield
     orchtrace.shutdown()
     assert not spans.is_configured()

@@ -944,7 +944,6 @@ def test_something_that_only_looks_like_a_future_comes_back_all_the_same() -> No
 
 def test_without_a_listener_functions_are_called_as_they_are() -> None:
     """No provider, no spans, no current activation."""
-    orchtrace.shutdown()  # whatever tests before this one left
     seen: list[Any] = []
 
     @orchtrace.team

@@ -137,7 +137,11 @@ EVENT_KEYS: Final[Mapping[str, Key]] = {
     "decision_point": Key(
         "string", "O5, where known", "Names the point where it could have stopped."
     ),
-    "features": Key("object of numbers", "decision points", "What was seen at that point."),
+    "features": Key(
+        "object of numbers",
+        "decisions, where known",
+        "What was seen when it was decided; a yes is 1.",
+    ),
     "answer_now": Key(
         "number, 0 to 1", "decision points, where known", "Graded success of stopping there."
     ),

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import autogen_agentchat.teams._group_chat._events as events
+import autogen_agentchat.teams._group_chat._magentic_one._magentic_one_orchestrator as magentic
 from autogen_agentchat.agents import AssistantAgent, BaseChatAgent, UserProxyAgent
 from autogen_agentchat.base import Response, TaskResult, Team
 from autogen_agentchat.messages import BaseChatMessage, HandoffMessage
@@ -51,6 +52,7 @@ __all__ = [
     "FunctionExecutionResult",
     "GraphFlowManager",
     "HandoffMessage",
+    "MagenticOneOrchestrator",
     "Memory",
     "RoutedAgent",
     "SelectorGroupChatManager",
@@ -61,8 +63,10 @@ __all__ = [
     "TopicId",
     "UserProxyAgent",
     "Workbench",
+    "magentic",
 ]
 
+MagenticOneOrchestrator = magentic.MagenticOneOrchestrator
 AgentResponse: Final = events.GroupChatAgentResponse
 ChatError: Final = events.GroupChatError
 Request: Final = events.GroupChatRequestPublish

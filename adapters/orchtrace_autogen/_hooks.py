@@ -8,6 +8,7 @@ from orchtrace_autogen._core import CoreHooks
 from orchtrace_autogen._families import Family
 from orchtrace_autogen._human import PauseHooks, user_input
 from orchtrace_autogen._labels import Label, Labels
+from orchtrace_autogen._ledger import LedgerHooks
 from orchtrace_autogen._manager import ManagerHooks
 from orchtrace_autogen._models import CLIENTS
 from orchtrace_autogen._remote import RemoteHooks
@@ -96,6 +97,11 @@ class Hooks:
         patches.wrap(f.BaseGroupChatManager, "_signal_termination_with_error", manager.fails)
         patches.wrap(f.SelectorGroupChatManager, "_select_speaker", manager.selecting)
         patches.wrap(f.GraphFlowManager, "update_message_thread", manager.arrived)
+        ledger = LedgerHooks(self._teams)
+        patches.wrap(f.MagenticOneOrchestrator, "_orchestrate_step", ledger.step)
+        patches.wrap(f.MagenticOneOrchestrator, "_update_task_ledger", ledger.replan)
+        patches.wrap(f.MagenticOneOrchestrator, "_prepare_final_answer", ledger.answer)
+        patches.wrap(f.magentic, "extract_json_from_str", ledger.parse)
 
     def remove(self) -> None:
         """Take them out; runs that are open end, but what they do is not followed any more."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 import weakref
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Final, NamedTuple, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar, cast
 
 from orchtrace_autogen import _framework as f
 from orchtrace_autogen._labels import Labels
@@ -21,11 +21,15 @@ from orchtrace_otel import attributes as a
 from orchtrace_otel.flow import Edge, Mark
 from orchtrace_otel.spans import Activation, Run, Value, instant, open_activation
 
+if TYPE_CHECKING:
+    from orchtrace_autogen._ledger import Ledger
+
 V = TypeVar("V")
 
 _MOST_REMEMBERED: Final = 10_000
 """Messages of one team, and chat messages of one run, whose causes are remembered."""
 
+PROGRESS_LEDGER: Final = "progress_ledger"
 GROUP: Final = "group"
 BROADCAST: Final = "broadcast"
 
@@ -70,6 +74,7 @@ class TeamRun:
             with teams inside.
         turns: Turns that are open, by the type of the container that handles them.
         candidates: Who the manager chooses from, where it said so itself.
+        ledger: What Magentic-One's orchestrator decides by in this round.
         stopped: Why the manager ended it, once it did.
         paused: The pause that it is in, if it is in one.
         is_embedded: Whether its runtime ends with its run.
@@ -86,6 +91,7 @@ class TeamRun:
         )
         self.turns: dict[str, Work] = {}
         self.candidates: list[str] | None = None
+        self.ledger: Ledger | None = None
         self.stopped: Stop | None = None
         self.paused: Mark | None = None
         self.is_embedded = True
@@ -93,6 +99,7 @@ class TeamRun:
         self.host: weakref.ref[Any] | None = None
         self._sent: Remembered[Cause] = Remembered(activation.run)
         self._waiting: list[Cause] = []
+        self._decided: Cause | None = None
         self._requested: dict[str, deque[Cause]] = {}
         self._joins: dict[tuple[str, str], list[Cause]] = {}
         self._fired: dict[str, deque[list[Cause]]] | None = None
@@ -133,12 +140,17 @@ class TeamRun:
             return None if work is None else Cause(work.activation.closed)
         chat_message = f.response_of(message).chat_message
         speaker = self.work if work is None else work
+        if work is None:
+            self._follow_ledger()
         handoff = self._say(speaker, chat_message)
         return None if work is None else Cause(work.activation.closed, handoff)
 
     def _say(self, work: Work, message: Any) -> Handoff | None:
         """Record a chat message: a hand-off is its agent's delegation, others are messages."""
         edges, turns = work.produce()
+        if work is self.work:
+            causes = _distinct(self._waiting or ([self._decided] if self._decided else []))
+            edges = [("causal", cause.mark) for cause in causes] or edges
         facts: dict[str, Value] = {a.CHANNEL: GROUP}
         if turns:
             facts[a.TURNS] = turns
@@ -154,6 +166,29 @@ class TeamRun:
             work.activation.flow.last = mark
         self.messages.note(message.id, mark)
         return handoff
+
+    def _follow_ledger(self) -> None:
+        """Record the speaker whom a ledger chose, before the instruction that follows."""
+        ledger, speaker = self.ledger, None if self.ledger is None else self.ledger.next_speaker
+        if ledger is None or speaker is None:
+            return
+        self.ledger = None
+        facts = {a.DECISION_NAME: PROGRESS_LEDGER, a.FEATURES: ledger.features}
+        self.decide([speaker], ledger.topics, list(ledger.topics), facts)
+
+    def conclude(self, chosen: str, features: list[str]) -> None:
+        """Record a decision of the manager's that asks no speaker; what follows is its own."""
+        waiting = _distinct(self._waiting)
+        facts: dict[str, Value] = {
+            a.DECISION_NAME: PROGRESS_LEDGER,
+            a.CHOSEN: chosen,
+            a.FEATURES: features,
+        }
+        turns = self.work.produce()[1]
+        if turns:
+            facts[a.TURNS] = turns
+        mark = instant(self.activation, "decide", edges=self._merge(waiting), attributes=facts)
+        self._waiting = [Cause(mark)]
 
     def handle(self, cause: Cause) -> None:
         """Note what the manager handles now; it leads to the next decision or the stop."""
@@ -175,6 +210,7 @@ class TeamRun:
         chosen: Sequence[str],
         topics: Mapping[str, str],
         candidates: Iterable[str] | None,
+        more: Mapping[str, Value] | None = None,
     ) -> None:
         """Record who speaks next and why; speakers of different causes are decisions apart.
 
@@ -182,6 +218,7 @@ class TeamRun:
             chosen: Names of the speakers.
             topics: The topic by which each participant is asked, by name.
             candidates: Who could have been chosen, where that is known.
+            more: Further facts of the decision.
         """
         waiting, self._waiting = self._waiting, []
         back = self.activation.flow.drain()
@@ -200,8 +237,11 @@ class TeamRun:
                 facts[a.CANDIDATES] = list(candidates)
             if turns:
                 facts[a.TURNS] = turns
+            if more:
+                facts.update(more)
             edges = [*self._merge(causes), *back]
             mark = instant(self.activation, "decide", edges=edges, attributes=facts)
+            self._decided = Cause(mark)
             for name in names:
                 handoff = next((c.handoff for c in causes if _hands_to(c, name)), None)
                 request = self._requested.setdefault(topics[name], deque())

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Iterable, Mapping
 from typing import Any, Final, TypeAlias
 
 from orchtrace_otel import attributes as a
@@ -35,6 +36,7 @@ POINT_KEYS: Final[Table] = {
     a.ROLE: ("role", str),
     a.CHOSEN: ("chosen", (str, list, tuple)),
     a.CANDIDATES: ("candidates", (list, tuple)),
+    a.FEATURES: ("features", (list, tuple)),
     a.DECISION_NAME: ("name", str),
     a.INTERRUPTS: ("interrupts", (list, tuple)),
     a.TRUSTED: ("trusted", bool),
@@ -58,7 +60,12 @@ def copy(found: Mapping[str, Any], keys: Json, table: Table, flags: set[str]) ->
             flags.add("garbled")
         elif isinstance(value, (list, tuple)):
             held = texts(found, attribute, flags)
-            keys[name] = [_link(one) for one in held] if name == "links" else held
+            if name == "links":
+                keys[name] = [_link(one) for one in held]
+            elif name == "features":
+                keys[name] = _features(held, flags)
+            else:
+                keys[name] = held
         else:
             keys[name] = value
 
@@ -66,3 +73,18 @@ def copy(found: Mapping[str, Any], keys: Json, table: Table, flags: set[str]) ->
 def _link(item: str) -> Json:
     run, _, event = item.partition(":")
     return {"run": run, "event": event}
+
+
+def _features(held: Iterable[str], flags: set[str]) -> Json:
+    features: Json = {}
+    for item in held:
+        name, _, number = item.partition("=")
+        try:
+            value = float(number)
+        except ValueError:
+            value = math.nan
+        if not math.isfinite(value):
+            flags.add("garbled")
+            continue
+        features[name] = int(value) if value.is_integer() else value
+    return features

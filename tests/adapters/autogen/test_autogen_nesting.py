@@ -1,13 +1,12 @@
-"""Teams in teams, teams behind tools and agents, and Magentic-One's ledger."""
+"""Teams in teams, teams behind tools and behind agents."""
 
 import asyncio
-import json
 
 import autogen_agentchat
 import pytest
 from autogen_agentchat.agents import SocietyOfMindAgent
 from autogen_agentchat.conditions import MaxMessageTermination
-from autogen_agentchat.teams import MagenticOneGroupChat, RoundRobinGroupChat
+from autogen_agentchat.teams import RoundRobinGroupChat
 
 has_nested_teams = pytest.mark.skipif(
     autogen_agentchat.__version__.startswith("0.6"),
@@ -101,30 +100,3 @@ def test_team_behind_a_tool_is_spawned_by_the_call(traced, plain, script, read) 
         "8 x return RoundRobinGroupChat <- causal 7",
     ]
     assert "10 a tool_result ask <- return 9" in lines
-
-
-def _ledger(speaker: str, *, is_done: bool) -> str:
-    answers = {
-        "is_request_satisfied": is_done,
-        "is_in_loop": False,
-        "is_progress_being_made": True,
-        "next_speaker": speaker,
-        "instruction_or_question": "do it",
-    }
-    return json.dumps({key: {"answer": v, "reason": "so"} for key, v in answers.items()})
-
-
-def test_magentic_one_decides_by_its_ledger(traced, plain, script, read) -> None:
-    """A manager that logs no choice is seen to decide when it asks a speaker."""
-    client = script.client(
-        "facts", "plan", _ledger("b", is_done=False), _ledger("a", is_done=True), "answer"
-    )
-    team = MagenticOneGroupChat([plain("a"), plain("b")], model_client=client)
-    asyncio.run(team.run(task="go"))
-    trace = traced.trace
-    decisions = [(e["chosen"], e.get("tokens")) for e in trace.events if e.verb == "decide"]
-    assert [chosen for chosen, _ in decisions] == ["b"]
-    assert read.triggers(trace) == [("b", ("user",))]
-    assert trace.stop["stop_reason"] == "information_complete"
-    assert trace.stop["stop_detail"] == "MagenticOneOrchestrator"
-    assert trace.costs["tokens"] == 50

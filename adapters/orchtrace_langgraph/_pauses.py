@@ -9,9 +9,10 @@ one it must carry a key of ours in its metadata, which the host has to ask for.
 from __future__ import annotations
 
 import re
+import weakref
 from collections import OrderedDict
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar, cast
 
 from orchtrace_otel import attributes as a
 from orchtrace_otel import spans
@@ -21,6 +22,9 @@ from orchtrace_otel.spans import Activation, Value
 
 if TYPE_CHECKING:
     from orchtrace_langgraph._tasks import Task
+
+K = TypeVar("K")
+V = TypeVar("V")
 
 KEY: Final = "orchtrace"
 """Key in the metadata of checkpoints that carry their link."""
@@ -47,7 +51,8 @@ class Left(NamedTuple):
 
 
 _checkpoints: Final[OrderedDict[str, Left]] = OrderedDict()
-_threads: Final[OrderedDict[str, Left]] = OrderedDict()
+_threads: Final[OrderedDict[tuple[int, str], tuple[weakref.ref[Any], Left]]] = OrderedDict()
+"""Threads by the identity of what keeps them: two databases may well have threads of one name."""
 
 
 def forget() -> None:
@@ -71,10 +76,14 @@ def ended(loop: Any, left: Left) -> None:
     checkpoint = getattr(loop, "checkpoint", None)
     if checkpoint is not None:  # else it could not even be read
         _put(_checkpoints, checkpoint["id"], left)
-        _put(_threads, str(_configurable(loop.config).get("thread_id", "")), left)
+        _put(_threads, _thread(loop), (weakref.ref(loop.checkpointer), left))
 
 
-def _put(known: OrderedDict[str, Left], key: str, left: Left) -> None:
+def _thread(loop: Any) -> tuple[int, str]:
+    return id(loop.checkpointer), str(_configurable(loop.config).get("thread_id", ""))
+
+
+def _put(known: OrderedDict[K, V], key: K, left: V) -> None:
     known[key] = left
     known.move_to_end(key)
     if len(known) > _MOST_LEFT:
@@ -134,7 +143,7 @@ def go_on(loop: Any, start: Start, carried: object, activation: Activation) -> M
     """
     if not start.goes_on:
         return None
-    left = _found(loop, start, carried)
+    left = _found(loop, carried)
     links = _link(activation, left)
     name = _name(loop, start, left)
     if name is None:
@@ -171,16 +180,18 @@ def _name(loop: Any, start: Start, left: Left | None) -> str | None:
     return start.name
 
 
-def _found(loop: Any, start: Start, carried: object) -> Left | None:
+def _found(loop: Any, carried: object) -> Left | None:
     found = _checkpoints.get(loop.checkpoint_id_saved)
     if found is None and isinstance(carried, str) and _LINK.fullmatch(carried):
         return Left(carried)
     if found is None:
-        # Somebody updated the state: the checkpoint before is the one that a run left.
+        # Somebody updated the state: the checkpoint before is the one that a run left,
+        # or after several updates the thread's last one.
         before: Any = _configurable(loop.prev_checkpoint_config or {})
         found = _checkpoints.get(before.get("checkpoint_id") or "")
-    if found is None and not start.is_addressed:
-        found = _threads.get(str(_configurable(loop.config).get("thread_id", "")))
+    if found is None and loop.checkpoint_metadata.get("source") == "update":
+        saver, left = _threads.get(_thread(loop), (None, None))
+        found = left if saver is not None and saver() is loop.checkpointer else None
     return found
 
 

@@ -225,7 +225,9 @@ def test_an_updated_state_is_a_persons_doing(traced):
     for text in ("again", "and again"):
         updated = graph.update_state(THREAD, {"log": [text]}, as_node="asks")
     graph.invoke(None, updated)
-    assert steps_in(traced.traces[2]) == [("update_state", "LangGraph", False)]
+    again = traced.traces[2]
+    assert steps_in(again) == [("update_state", "LangGraph", False)]
+    assert links(again) == [(went_on.trace_id, went_on.stop.id)]
     assert graph.invoke(None, THREAD)["log"] == ["mine", "done", "again", "and again", "done"]
 
 
@@ -267,6 +269,17 @@ def test_new_input_on_an_old_thread_is_linked_to_nothing(traced):
     graph.invoke({"log": ["new"]}, THREAD)
     assert links(traced.traces[1]) == []
     assert [name for name, _, _ in steps_in(traced.traces[1])] == ["interrupt"]
+
+
+def test_threads_of_one_name_in_two_savers_are_not_taken_for_each_other(traced):
+    """A thread that another process left has no link to a run on a thread of the same name."""
+    graph_of(asks).invoke({}, THREAD)
+    graph = graph_of(asks, done)
+    graph.update_state(THREAD, {"log": ["theirs"]}, as_node="asks")
+    graph.update_state(THREAD, {"log": ["theirs"]}, as_node="asks")
+    graph.invoke(None, THREAD)
+    assert links(traced.traces[1]) == []
+    assert steps_in(traced.traces[1]) == [("update_state", "LangGraph", False)]
 
 
 def test_a_command_to_go_elsewhere_is_a_persons_doing(traced):

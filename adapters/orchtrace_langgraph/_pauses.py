@@ -12,6 +12,7 @@ import re
 import weakref
 from collections import OrderedDict
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar, cast
 
 from orchtrace_otel import attributes as a
@@ -66,17 +67,20 @@ def remembers(loop: Any) -> bool:
     return loop.checkpointer is not None and not loop.is_nested
 
 
+@guarded
 def passed(loop: Any, left: Left) -> None:
     """Note who left the checkpoint that a loop stands at."""
     _put(_checkpoints, loop.checkpoint["id"], left)
 
 
+@guarded
 def ended(loop: Any, left: Left) -> None:
     """Note who left the checkpoint at which a loop ended, and its thread."""
     checkpoint = getattr(loop, "checkpoint", None)
     if checkpoint is not None:  # else it could not even be read
         _put(_checkpoints, checkpoint["id"], left)
-        _put(_threads, _thread(loop), (weakref.ref(loop.checkpointer), left))
+        with suppress(TypeError):  # a saver of the host's may allow no weak reference
+            _put(_threads, _thread(loop), (weakref.ref(loop.checkpointer), left))
 
 
 def _thread(loop: Any) -> tuple[int, str]:

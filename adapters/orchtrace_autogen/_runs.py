@@ -296,7 +296,10 @@ class RunHooks:
         team_id = f.team_id(team)
         # A team that runs already refuses to run again; the one that runs keeps its place.
         before = self._teams.get(team_id)
-        if activation.run.is_recording and (before is None or before.on_stop is not None):
+        if before is not None and before.on_stop is not None:
+            before.on_stop()
+            before = None
+        if before is None and activation.run.is_recording:
             self._teams[team_id] = running
         return TeamCall(entry, running, functools.partial(self._leave, team, running))
 
@@ -316,6 +319,8 @@ class RunHooks:
         def forget(_: object = None) -> None:
             if teams.get(team_id) is running:
                 del teams[team_id]
+            # They hold each other, and would wait for the garbage collector.
+            running.on_stop = running.host = None
 
         # Until its manager ends it, it runs again, or it is gone.
         running.on_stop = forget

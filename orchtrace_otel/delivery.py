@@ -7,17 +7,16 @@ own: what the parent had queued is the parent's to deliver.
 
 from __future__ import annotations
 
-import os
 import threading
 import time
-import weakref
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
 from orchtrace_otel._guard import warn_once
 from orchtrace_otel.exporter import TraceExporter
+from orchtrace_otel.forking import afresh_in_children
 from orchtrace_otel.model import Reward, Trace
 
 Parcel: TypeAlias = Trace | tuple[str, Reward]
@@ -67,7 +66,7 @@ class Delivery:
         self._synchronous = synchronous
         self._is_stopped = False
         self.start_afresh()
-        _alive.add(self)
+        afresh_in_children(self)
 
     def start_afresh(self) -> None:
         """Forget what is queued, and the thread, which a fork leaves behind."""
@@ -213,15 +212,3 @@ class Delivery:
             self._queue.clear()
         if undelivered:
             self._lose("traces_undelivered", undelivered)
-
-
-_alive: Final[weakref.WeakSet[Delivery]] = weakref.WeakSet()
-
-
-def _in_child() -> None:
-    for delivery in list(_alive):
-        delivery.start_afresh()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_in_child)

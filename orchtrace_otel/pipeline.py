@@ -8,10 +8,8 @@ costs is flagged in the trace, counted in `Losses`, and said once in the log.
 
 from __future__ import annotations
 
-import os
 import threading
 import time
-import weakref
 from collections import Counter, OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -29,6 +27,7 @@ from orchtrace_otel.builder import SpanRecord, build, foreign_attributes
 from orchtrace_otel.delivery import Delivery
 from orchtrace_otel.evaluation import Evaluations
 from orchtrace_otel.exporter import TraceExporter
+from orchtrace_otel.forking import afresh_in_children
 from orchtrace_otel.model import Reward, Trace
 from orchtrace_otel.rewards import RewardFunction, score
 from orchtrace_otel.settings import Settings
@@ -112,7 +111,7 @@ class Pipeline(SpanProcessor):
         self._delivery = Delivery(
             exporters, settings.queue_size, self.lose, synchronous=synchronous
         )
-        _alive.add(self)
+        afresh_in_children(self)
 
     def start_afresh(self) -> None:
         """Leave the open runs to the process that opened them: a fork's child is another one."""
@@ -297,18 +296,6 @@ class Pipeline(SpanProcessor):
         if self.losses:
             told = ", ".join(f"{what}: {count}" for what, count in sorted(self.losses.items()))
             warn_once(f"losses:{id(self)}", "orchtrace lost data in this process: %s", told)
-
-
-_alive: Final[weakref.WeakSet[Pipeline]] = weakref.WeakSet()
-
-
-def _in_child() -> None:
-    for pipeline in list(_alive):
-        pipeline.start_afresh()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_in_child)
 
 
 def _record(

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, MutableMapping
 from contextvars import Token
-from types import TracebackType
 from typing import Any, Self
 
 from opentelemetry import context as otel_context
@@ -71,11 +70,6 @@ class extract:  # noqa: N801 - the propagators' word, used as `with extract(head
         self._token = token
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._token is not None:
             otel_context.detach(self._token)

@@ -26,33 +26,14 @@ from orchtrace_otel.pipeline import Pipeline
 from orchtrace_otel.settings import Settings
 from orchtrace_otel.spans import _activation, _run
 from orchtrace_otel.testing import capture
-
-
-class Collected:
-    """An exporter that keeps what it takes."""
-
-    def __init__(self) -> None:
-        self.traces: list[Trace] = []
-        self.rewards: list[tuple[str, Reward]] = []
-        self.is_shut = False
-
-    def export(self, trace: Trace) -> None:
-        self.traces.append(trace)
-
-    def amend(self, run_id: str, reward: Reward) -> None:
-        self.rewards.append((run_id, reward))
-
-    def flush(self, timeout_s: float) -> None: ...
-
-    def shutdown(self) -> None:
-        self.is_shut = True
+from tests.keeping import Kept
 
 
 @contextmanager
-def configured(**more: Any) -> Iterator[tuple[TracerProvider, Collected]]:
+def configured(**more: Any) -> Iterator[tuple[TracerProvider, Kept]]:
     """Configure with a provider and an exporter of traces, and clean up."""
     provider = TracerProvider(shutdown_on_exit=False)
-    exporter = Collected()
+    exporter = Kept()
     try:
         orchtrace.configure(tracer_provider=provider, exporters=[exporter], **more)
         yield provider, exporter
@@ -152,14 +133,14 @@ def test_a_late_reward_reaches_amend() -> None:
 
 def test_a_second_configuration_takes_over() -> None:
     """The last call counts; what the first was given is delivered, then let go of."""
-    other = Collected()
+    other = Kept()
     with configured() as (provider, exporter):
         lead()
         orchtrace.configure(tracer_provider=provider, exporters=[other])
         lead()
         assert orchtrace.flush()
         assert (len(exporter.traces), len(other.traces)) == (1, 1)
-        assert (exporter.is_shut, other.is_shut) == (True, False)
+        assert (exporter.shutdowns, other.shutdowns) == (1, 0)
         mine = [p for p in provider._active_span_processor._span_processors if _is_ours(p)]
         assert len(mine) == 1
 
@@ -171,7 +152,7 @@ def test_the_same_exporter_twice_goes_on() -> None:
         orchtrace.configure(tracer_provider=provider, exporters=[exporter])
         lead()
         assert orchtrace.flush()
-        assert (len(exporter.traces), exporter.is_shut) == (2, False)
+        assert (len(exporter.traces), exporter.shutdowns) == (2, 0)
 
 
 def test_configuring_again_after_a_shutdown_traces_again() -> None:
@@ -180,7 +161,7 @@ def test_configuring_again_after_a_shutdown_traces_again() -> None:
         lead()
         orchtrace.shutdown()
         lead()
-        again = Collected()
+        again = Kept()
         orchtrace.configure(tracer_provider=provider, exporters=[again])
         lead()
         assert orchtrace.flush()

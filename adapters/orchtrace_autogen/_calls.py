@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextvars import Token
-from typing import Any, cast
+from typing import Any
 
 from opentelemetry.context import Context, attach, detach
 
@@ -68,9 +68,8 @@ def drive(open_call: Opener, inner: Any) -> Any:
     The call opens with the first step: a stream that nobody reads is no call. What is
     no asynchronous generator stays as it is, since the host may know it as something else.
     """
-    if not isinstance(inner, AsyncGenerator):
-        return inner
-    return _drive(open_call, cast("AsyncGenerator[Any, Any]", inner))
+    stream: Any = inner
+    return _drive(open_call, stream) if isinstance(inner, AsyncGenerator) else inner
 
 
 async def _drive(open_call: Opener, inner: AsyncGenerator[Any, Any]) -> AsyncGenerator[Any, Any]:

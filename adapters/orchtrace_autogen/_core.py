@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple
 from opentelemetry.context import Context, attach, create_key, get_current, set_value
 
 from orchtrace_autogen._calls import Call, follow
-from orchtrace_autogen._stops import Stop
+from orchtrace_autogen._stops import STOPPED, Stop
 from orchtrace_autogen._work import Work, work_of
 from orchtrace_otel import attributes as a
 from orchtrace_otel import content
@@ -45,8 +45,6 @@ _MOST_LEAVES: Final = 100
 
 IDLE: Final = Stop("information_complete", "idle")
 """A run of the core is over when there is nothing more to handle."""
-STOPPED: Final = Stop("external", "runtime stopped")
-"""A runtime that was stopped drops what it has not begun to handle."""
 
 
 class CoreRun:

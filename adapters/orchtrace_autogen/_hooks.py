@@ -86,7 +86,7 @@ class Hooks:
         patches.wrap(f.SingleThreadedAgentRuntime, "send_message", runtime.send)
         patches.wrap(f.SingleThreadedAgentRuntime, "_process_publish", core.process)
         patches.wrap(f.SingleThreadedAgentRuntime, "_process_send", core.process)
-        patches.wrap(f.SingleThreadedAgentRuntime, "stop", core.stop)
+        patches.wrap(f.SingleThreadedAgentRuntime, "stop", runtime.stop)
         patches.wrap(f.SingleThreadedAgentRuntime, "stop_when", core.stop)
         patches.wrap(f.ClosureAgent, "on_message_impl", core.handle)
         # Below the lock that makes a group chat's agents handle one message at a time.

@@ -15,7 +15,7 @@ from orchtrace_autogen._calls import Call, drive, follow
 from orchtrace_autogen._entry import Entry, enter
 from orchtrace_autogen._labels import Label, Labels
 from orchtrace_autogen._resume import Resumed
-from orchtrace_autogen._stops import IDLE, UNKNOWN, Stop
+from orchtrace_autogen._stops import IDLE, STOPPED, UNKNOWN, Stop
 from orchtrace_autogen._team import TeamRun
 from orchtrace_autogen._work import Work, team_of
 from orchtrace_otel._guard import guarded
@@ -88,7 +88,9 @@ class TeamCall(_Entered):
         if error is not None:
             status, reason = outcome(error)
             detail = team.stopped.detail if team.stopped is not None and status == "error" else None
-            stop = Stop(reason, detail or error_type(error))
+            # A team whose runtime was stopped waits for ever: who gives it up is not why.
+            is_stopped = status == "cancelled" and team.stopped is STOPPED
+            stop = STOPPED if is_stopped else Stop(reason, detail or error_type(error))
         edge_type = "causal" if self.entry.run is not None else "return"
         edges = team.ending(edge_type) + team.work.rest()
         self.entry.close(stop, error, edges)

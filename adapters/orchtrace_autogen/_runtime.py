@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import uuid
+import weakref
 from collections.abc import Mapping
 from typing import Any
 
 from orchtrace_autogen import _framework as f
 from orchtrace_autogen._calls import Call, follow
 from orchtrace_autogen._core import CoreHooks
+from orchtrace_autogen._stops import STOPPED
 from orchtrace_autogen._team import TeamRun
 from orchtrace_autogen._work import Work
 from orchtrace_otel._guard import guarded
@@ -57,7 +59,7 @@ class RuntimeHooks:
         message = args[0] if args else kwargs.get("message")
         if type(message) in f.STAMPED:
             topic = args[1] if len(args) > 1 else kwargs.get("topic_id")
-            self._stamp(message, kwargs, topic, None)
+            self._stamp(runtime, message, kwargs, topic, None)
         elif type(message) not in f.GROUP_CHAT:
             return self._core.publish(wrapped, runtime, args, kwargs)
         return wrapped(*args, **kwargs)
@@ -67,13 +69,15 @@ class RuntimeHooks:
         message = args[0] if args else kwargs.get("message")
         if type(message) in f.STAMPED:
             recipient = args[1] if len(args) > 1 else kwargs.get("recipient")
-            self._stamp(message, kwargs, recipient, recipient)
+            self._stamp(runtime, message, kwargs, recipient, recipient)
         elif type(message) not in f.GROUP_CHAT:
             return self._core.send(wrapped, runtime, args, kwargs)
         return wrapped(*args, **kwargs)
 
     @guarded
-    def _stamp(self, message: Any, kwargs: dict[str, Any], receiver: Any, agent: Any) -> None:
+    def _stamp(
+        self, runtime: Any, message: Any, kwargs: dict[str, Any], receiver: Any, agent: Any
+    ) -> None:
         sender = kwargs.get("sender")
         known = agent if sender is None else sender
         team = None if known is None else self._teams.get(known.key)
@@ -83,7 +87,20 @@ class RuntimeHooks:
         if message_id is None:
             # The runtime would mint one just like it.
             message_id = kwargs["message_id"] = str(uuid.uuid4())
+        if team.runtime is None:
+            team.runtime = weakref.ref(runtime)
         team.send(message, message_id, sender, receiver.type)
+
+    def stop(self, wrapped: Any, runtime: Any, args: Any, kwargs: Any) -> Any:
+        """Note that a runtime is stopped at once: its teams, too, end by that."""
+        self._stop(runtime)
+        return self._core.stop(wrapped, runtime, args, kwargs)
+
+    @guarded
+    def _stop(self, runtime: Any) -> None:
+        for team in self._teams.values():
+            if team.runtime is not None and team.runtime() is runtime and team.stopped is None:
+                team.stopped = STOPPED
 
     def handle(self, wrapped: Any, agent: f.RoutedAgent, args: Any, kwargs: Any) -> Any:
         """Trace what an agent does with a message: one of a team that runs, or of the core."""

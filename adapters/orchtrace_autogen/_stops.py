@@ -34,6 +34,8 @@ class Stop(NamedTuple):
 
 IDLE: Final = Stop("deadlock", "idle")
 """A team whose runtime ran out of messages before anything ended it."""
+STOPPED: Final = Stop("external", "runtime stopped")
+"""A runtime that was stopped at once drops what it has not begun to handle."""
 UNKNOWN: Final = Stop("unknown", None)
 """A run that came back though the team's manager did not end it, on a runtime that others use."""
 

@@ -79,6 +79,7 @@ class TeamRun:
         paused: The pause that it is in, if it is in one.
         is_embedded: Whether its runtime ends with its run.
         on_stop: Called when the manager ends it, where its caller left it behind.
+        runtime: What its messages go through, once one did.
         host: The team itself, where its caller left it behind.
     """
 
@@ -96,6 +97,7 @@ class TeamRun:
         self.paused: Mark | None = None
         self.is_embedded = True
         self.on_stop: Callable[[], None] | None = None
+        self.runtime: weakref.ref[Any] | None = None
         self.host: weakref.ref[Any] | None = None
         self._sent: Remembered[Cause] = Remembered(activation.run)
         self._waiting: list[Cause] = []

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final, TypeAlias
 
-from orchtrace_langgraph import _pauses, _runs, _tasks
+from orchtrace_langgraph import _callbacks, _pauses, _runs, _tasks
 from orchtrace_langgraph._beside import innermost
 from orchtrace_langgraph._decisions import chose, went
 from orchtrace_langgraph._framework import find
@@ -256,6 +256,19 @@ HOOKS: Final[tuple[tuple[str, str, Wrapper, bool], ...]] = (
     (f"{_CALLBACKS}:AsyncCallbackManagerForLLMRun", "on_llm_error", fail_model, False),
 )
 
+# Without one of these the others are of no use.
+_CORE: Final = (enter_loop, exit_loop, aenter_loop, aexit_loop, tick, run_task, arun_task)
+
+# What takes their place, beside the hooks into LangChain.
+_FALLBACK: Final[tuple[tuple[str, str, Wrapper, bool], ...]] = (
+    (f"{_CALLBACKS}:CallbackManager", "on_chain_start", _callbacks.start, False),
+    (f"{_CALLBACKS}:CallbackManagerForChainRun", "on_chain_end", _callbacks.end, False),
+    (f"{_CALLBACKS}:CallbackManagerForChainRun", "on_chain_error", _callbacks.fail, False),
+    (f"{_CALLBACKS}:AsyncCallbackManager", "on_chain_start", _callbacks.astart, False),
+    (f"{_CALLBACKS}:AsyncCallbackManagerForChainRun", "on_chain_end", _callbacks.end, False),
+    (f"{_CALLBACKS}:AsyncCallbackManagerForChainRun", "on_chain_error", _callbacks.fail, False),
+)
+
 _OUTCOMES: Final = {
     "GraphInterrupt": ("paused", "paused"),
     "GraphDrained": ("paused", "external"),
@@ -285,6 +298,15 @@ def install(patches: Patches) -> None:
     ]
     if writes_key:
         hooks.append((f"{_LOOPS}:PregelLoop", "_put_checkpoint", put_checkpoint, False))
+    lacking = next((f"{o}.{n}" for o, n, w, _ in hooks if w in _CORE and not _has(o, n)), None)
+    if lacking is not None:
+        hooks = [*_FALLBACK, *(hook for hook in HOOKS if hook[0].startswith("langchain_core"))]
+        warn_once(
+            lacking,
+            "this version of LangGraph has no %s; graphs are traced from callbacks, "
+            "with causes that are inferred",
+            lacking,
+        )
     for owner, name, wrapper, may_lack in hooks:
         try:
             patches.wrap(find(owner), name, wrapper)
@@ -300,8 +322,16 @@ def install(patches: Patches) -> None:
                 )
 
 
+def _has(owner: str, name: str) -> bool:
+    try:
+        return hasattr(find(owner), name)
+    except (ImportError, AttributeError):
+        return False
+
+
 def forget() -> None:
     """Take back what `install` told the core."""
+    _callbacks.forget()
     spans.keepers.remove(innermost)
     errors = find("langgraph.errors")
     for name in _OUTCOMES:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from opentelemetry import context as otel_context
 
+from orchtrace_langgraph import _callbacks
 from orchtrace_langgraph._beside import TOOL, context_in
 from orchtrace_langgraph._handoffs import Transfer, each
 from orchtrace_langgraph._tasks import CURRENT
@@ -36,7 +37,7 @@ class _Call(NamedTuple):
 @guarded
 def _enter(tool: Any, kwargs: dict[str, Any]) -> _Call | None:
     context = otel_context.get_current()
-    scope = spans.scope_of(context)
+    scope = _callbacks.scope_for(getattr(kwargs.get("callbacks"), "parent_run_id", None))
     if scope is None or scope.run.is_closed or spans.is_suppressed(context):
         return None
     parent = scope.activation
@@ -116,7 +117,7 @@ def arun_tool(
     wrapped: Callable[..., Any], tool: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Any:
     """Wrap `BaseTool.arun`, as `run_tool` wraps its twin."""
-    if spans.current() is None:
+    if spans.current() is None and not _callbacks.tasks:
         return wrapped(*args, **kwargs)
     return _arun_tool(wrapped, tool, args, kwargs)
 

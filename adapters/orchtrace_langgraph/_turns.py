@@ -13,8 +13,7 @@ from collections.abc import Callable
 from typing import Any, Final, cast
 from uuid import UUID
 
-from opentelemetry import context as otel_context
-
+from orchtrace_langgraph import _callbacks
 from orchtrace_langgraph._beside import context_in
 from orchtrace_langgraph._tasks import CURRENT, Task
 from orchtrace_otel import attributes as a
@@ -71,7 +70,7 @@ def start_model(
 ) -> Any:
     """Wrap `CallbackManager.on_chat_model_start` and `on_llm_start`: opens turns."""
     managers = wrapped(*args, **kwargs)
-    if spans.current() is not None:
+    if spans.current() is not None or _callbacks.tasks:
         for manager in managers:
             _begin(manager, kwargs)
     return managers
@@ -82,7 +81,7 @@ async def astart_model(
 ) -> Any:
     """Wrap the same of `AsyncCallbackManager`."""
     managers = await wrapped(*args, **kwargs)
-    if spans.current() is not None:
+    if spans.current() is not None or _callbacks.tasks:
         for manager in managers:
             _begin(manager, kwargs)
     return managers
@@ -108,7 +107,7 @@ def fail_model(
 
 @guarded
 def _begin(manager: Any, kwargs: dict[str, Any]) -> None:
-    scope = spans.scope_of(otel_context.get_current())
+    scope = _callbacks.scope_for(manager.parent_run_id)
     # A model that calls a model reports the same tokens: the outer call counts.
     if scope is None or scope.run.is_closed or manager.parent_run_id in _open:
         return

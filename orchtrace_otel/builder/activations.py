@@ -27,12 +27,7 @@ def take_activation(events: Events, record: SpanRecord) -> None:
     life = _life(record)
     is_root = span_id == events.tree.root_id
     keys: Json = {"verb": verb}
-    if is_root:
-        caller = "user"
-        keys["start_unix_nano"] = record.start
-    else:
-        parent = keys["parent"] = events.tree.owner(record)
-        caller = _caller(events, record, parent)
+    caller = _begin(record, keys) if is_root else _hang(events, record, keys)
     if verb == "begin":
         keys["from"] = caller
     keys["to"] = events.agents[span_id] = agent
@@ -62,8 +57,15 @@ def _life(record: SpanRecord) -> Json:
     return keys
 
 
-def _caller(events: Events, record: SpanRecord, parent: str) -> str:
-    """Return the agent that caused an activation inside the activation `parent`."""
+def _begin(record: SpanRecord, keys: Json) -> str:
+    """Say when the root began; return who caused it."""
+    keys["start_unix_nano"] = record.start
+    return "user"
+
+
+def _hang(events: Events, record: SpanRecord, keys: Json) -> str:
+    """Say which activation another is inside of; return the agent that caused it."""
+    parent = keys["parent"] = events.tree.owner(record)
     caller = events.agents.get(parent)
     if caller is None:
         events.has_unsure_parents = True

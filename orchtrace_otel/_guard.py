@@ -61,8 +61,8 @@ _MOST_TOLD = 1_000
 _told: set[str] = set()
 
 
-def warn_once(key: str, message: str, *args: object) -> None:
-    """Log a warning the first time that `key` comes; keys that never end are not remembered."""
+def warn_once(key: str, message: str, *args: object, level: int = logging.WARNING) -> None:
+    """Log a message the first time that `key` comes; keys that never end are not remembered."""
     if key not in _told and len(_told) < _MOST_TOLD:
         _told.add(key)
-        _logger.warning(message, *args)
+        _logger.log(level, message, *args)

@@ -8,6 +8,7 @@ costs is flagged in the trace, counted in `Losses`, and said once in the log.
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections import Counter, OrderedDict
@@ -237,6 +238,7 @@ class Pipeline(SpanProcessor):
             "orchtrace lost data (%s); further losses of this kind are counted, "
             "and told at shutdown",
             what,
+            level=_level(what),
         )
 
     # -- what the SDK tells -------------------------------------------------------
@@ -295,7 +297,15 @@ class Pipeline(SpanProcessor):
         self._delivery.shutdown()
         if self.losses:
             told = ", ".join(f"{what}: {count}" for what, count in sorted(self.losses.items()))
-            warn_once(f"losses:{id(self)}", "orchtrace lost data in this process: %s", told)
+            level = max(map(_level, self.losses))
+            warn_once(
+                f"losses:{id(self)}", "orchtrace lost data in this process: %s", told, level=level
+            )
+
+
+def _level(what: str) -> int:
+    """How loud a loss is: what goes on after a run's stop is the host's way to work, no fault."""
+    return logging.INFO if what == "late_spans" else logging.WARNING
 
 
 def _record(

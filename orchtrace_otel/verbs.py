@@ -196,7 +196,8 @@ def _merged(activation: Activation, sources: Iterable[Any] | None) -> list[Mark]
 
 def _place(source: object, known: Mapping[object, list[int]], taken: set[int]) -> int | None:
     """Return where the latest result is that `source` is or names, each place only once."""
-    for key in (id(source), source) if isinstance(source, str) else (id(source),):
+    # By exact type: asking a lazy result for its class would load it.
+    for key in (id(source), source) if type(source) is str else (id(source),):
         places = known.get(key)
         while places:
             place = places.pop()

@@ -60,6 +60,7 @@ class GraphRun:
         "_is_own",
         "_leaves",
         "_outer",
+        "_passing",
         "_run",
         "_start",
         "_state",
@@ -99,6 +100,7 @@ class GraphRun:
         self._state: State | None = None
         self._begun = activation.opened
         self._start: _pauses.Start | None = None
+        self._passing: _pauses.Left | None = None
         self._carried: object = None
         self._task_id = task_id
 
@@ -115,7 +117,8 @@ class GraphRun:
             state = self._state = State(self._keeping(loop))
         state.begin_step()
         if self._start is not None:
-            _pauses.passed(loop, self._left())
+            self._passing = self._passing or self._left()  # one for all checkpoints
+            _pauses.passed(loop, self._passing)
         before = [task for task in self.tasks.values() if task.caller is None]
         self.tasks = {}
         self._ends = None

@@ -181,6 +181,7 @@ def run_task(wrapped: Wrapped, _: Any, args: Args, kwargs: Kwargs) -> Any:
         result = wrapped(*args, **kwargs)
     except BaseException as error:
         _leave(task, entered, error)
+        del task, entered  # the error holds this frame for as long as the host keeps it
         raise
     went(task, result)
     if task.author is not None or task.is_worker:
@@ -203,6 +204,7 @@ async def _arun_task(task: Task, wrapped: Wrapped, args: Args, kwargs: Kwargs) -
         result = await wrapped(*args, **kwargs)
     except BaseException as error:
         _leave(task, entered, error)
+        del task, entered  # the error holds this frame for as long as the host keeps it
         raise
     went(task, result)
     if task.author is not None or task.is_worker:

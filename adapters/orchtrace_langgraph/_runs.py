@@ -329,6 +329,7 @@ class GraphRun:
             _pauses.ended(loop, self._left(is_paused=status == "paused"))
         self.tasks = {}
         self._writers = self._state = None
+        self._outer = None  # it may know who in this graph handed over: no circle
         self._forget()
 
     @guarded

@@ -318,15 +318,16 @@ class Builder:
     Args:
         seed: What it is drawn from.
         kind: The kind of the outermost team, one of `KINDS`.
+        depth: At which depth of nesting it begins; from 2 on nothing is nested.
     """
 
-    def __init__(self, seed: int, kind: str) -> None:
+    def __init__(self, seed: int, kind: str, depth: int = 0) -> None:
         self.rng = random.Random(seed)  # noqa: S311 - a seed for a test
         self.seed = seed
         self.record = Record()
         self._numbers = itertools.count(1)
         self.kinds: Counter[str] = Counter()
-        self.team = self._team(kind, 0, Nobody(self.record, ""))
+        self.team = self._team(kind, depth, Nobody(self.record, ""))
 
     def _name(self, letter: str) -> str:
         return f"{letter}{self.seed}_{next(self._numbers)}"

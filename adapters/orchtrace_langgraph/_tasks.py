@@ -197,25 +197,25 @@ def leave(task: Task, entered: Entered | None, error: BaseException | None) -> N
     if reason == "handoff":
         task.left = id(error)
     task.has_failed = status == "error"
-    edges: list[Edge] = []
     if status == "paused":
         asked(task, activation, error)
     elif status == "cancelled":
-        edges = _despawn(task, activation)
-    activation.end(status, edges, error if status == "error" else None)
+        _despawn(task, activation)
+    activation.end(status, error=error if status == "error" else None)
     if task.caller is not None and task.caller.activation is not None:
         task.caller.activation.flow.returned(activation.closed)
         task.caller.activation.release(activation.agent, activation.instance)
 
 
-def _despawn(task: Task, activation: Activation) -> list[Edge]:
-    """Record that LangGraph ends a task because another of its step failed, if that is so."""
+def _despawn(task: Task, activation: Activation) -> None:
+    """Record that LangGraph ends a task because another of its step failed, if that is so.
+
+    No edge leads from there to its end: what failed did not trigger the task.
+    """
     failed = [other for other in task.run.tasks.values() if other.has_failed]
-    if not failed:
-        return []
-    causes: list[Edge] = [("causal", mark) for other in failed for mark in other.marks()]
-    mark = spans.instant(task.run.activation, "despawn", to=activation.agent, edges=causes)
-    return [("causal", mark)]
+    if failed:
+        causes: list[Edge] = [("causal", mark) for other in failed for mark in other.marks()]
+        spans.instant(task.run.activation, "despawn", to=activation.agent, edges=causes)
 
 
 def failed(task: Task, error: BaseException) -> None:
@@ -241,4 +241,6 @@ def try_again(task: Task) -> None:
     if before is None or not before.is_closed or before.run.is_closed:
         return
     task.opens, task.by = "delegate", None
-    _open(task, [("causal", before.closed)]).attach()
+    # What led to the first try leads to this one; that the other came back is why it is now.
+    causes = [("causal" if kind == "spawn" else kind, mark) for kind, mark in task.edges]
+    _open(task, [*causes, ("return", before.closed)]).attach()

@@ -25,7 +25,7 @@ class Shape:
 
     A node that leads to another writes its own span's id into the other's inbox; the other reads
     who is new since it last was done. What it reads of earlier runs counts for nothing: a resumed
-    run follows from whoever resumed it. A try follows from the one before.
+    run follows from whoever resumed it. Each try follows from what led to the first.
     """
 
     def __init__(self, seed: int) -> None:
@@ -57,8 +57,8 @@ class Shape:
         seen["to"] = len(inbox)
         if name == self.names[-1]:
             new |= self._through_barrier(state, seen)
-        before = self.tried.get(task)
-        self.record[span] = frozenset(new & set(self.record)) if before is None else {before}
+        before, known = self.tried.get(task), set(self.record)
+        self.record[span] = self.record[before] if before else frozenset(new & known)
         if before is None and self.dice.random() < 0.2:
             self.tried[task] = span
             self.failed += 1

@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from contextvars import Token
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, cast
 
 from opentelemetry import context as otel_context
 from opentelemetry import trace
@@ -83,11 +83,15 @@ def decide(name: str, *, chosen: str | Sequence[str], candidates: Iterable[str] 
     scope = _recording()
     if scope is None:
         return
+    for what, given in (("chosen", chosen), ("candidates", candidates)):
+        if not isinstance(cast("object", given), Iterable):
+            _refuse(f"decide() needs {what} to be a text or several", given, "the decision")
+            return
     facts: dict[str, Value] = {
         a.DECISION_NAME: name,
         a.CHOSEN: chosen if isinstance(chosen, str) else [str(one) for one in chosen],
     }
-    among = [str(one) for one in candidates]
+    among = [candidates] if isinstance(candidates, str) else [str(one) for one in candidates]
     if among:
         facts[a.CANDIDATES] = among
     _say(scope, "decide", facts)
@@ -119,8 +123,9 @@ class aggregate:  # noqa: N801 - a verb, used as `with aggregate(...)`
     """Mark the code that merges what several agents gave back.
 
     Args:
-        sources: What is merged: results of calls of agents, or names of agents. None
-            for everything that came back to the current agent and is not merged yet.
+        sources: What is merged: results of calls of agents, or names of agents; one
+            name may stand alone. None for everything that came back to the current
+            agent and is not merged yet.
 
     Example:
         >>> with aggregate():
@@ -132,7 +137,7 @@ class aggregate:  # noqa: N801 - a verb, used as `with aggregate(...)`
     __slots__ = ("_interval", "_sources", "_token")
 
     def __init__(self, sources: Iterable[Any] | None = None) -> None:
-        self._sources = sources
+        self._sources = [sources] if type(sources) is str else sources
         self._interval: Interval | None = None
         self._token: Token[otel_context.Context] | None = None
 
@@ -247,13 +252,20 @@ def record_reward(  # noqa: PLR0913 - one keyword a field of the record
     """
     if unit is None:
         unit = "team" if event_id is None and target is None else "turn" if event_id else "agent"
-    _check(family, FAMILIES, "family")
-    _check(unit, UNITS, "unit")
-    _check(estimator, ESTIMATORS, "estimator")
-    number = float(value)
-    if not math.isfinite(number):
-        msg = f"a reward needs a finite value, got {value!r}"
-        raise ValueError(msg)
+    words = (
+        ("family", family, FAMILIES),
+        ("unit", unit, UNITS),
+        ("estimator", estimator, ESTIMATORS),
+    )
+    for what, given, known in words:
+        if given not in known:
+            must = f"record_reward() needs {what} to be one of {', '.join(known)}"
+            _refuse(must, given, "the reward")
+            return
+    number = _finite(value)
+    if number is None:
+        _refuse("record_reward() needs a value that is a finite number", value, "the reward")
+        return
     reward = Reward(
         id=uuid.uuid4().hex,
         component=str(component),
@@ -289,10 +301,20 @@ def record_reward(  # noqa: PLR0913 - one keyword a field of the record
     observer.late(wanted, reward)
 
 
-def _check(value: str, known: Sequence[str], what: str) -> None:
-    if value not in known:
-        msg = f"a reward's {what} must be one of {', '.join(known)}, got {value!r}"
-        raise ValueError(msg)
+def _finite(value: object) -> float | None:
+    """Return a number as a float; None for what is none, or not finite."""
+    try:
+        number = float(cast("Any", value))
+    except (TypeError, ValueError, OverflowError):
+        return None
+    return number if math.isfinite(number) else None
+
+
+def _refuse(must: str, given: object, what: str) -> None:
+    """Say once what is wrong with an argument: a number or a short word of it, else its class."""
+    is_plain = isinstance(given, (int, float)) or (isinstance(given, str) and given.isidentifier())
+    came = repr(given)[:40] if is_plain else f"a {type(given).__name__}"
+    warn_once(must, "%s, got %s; %s is lost", must, came, what)
 
 
 def _recording() -> Scope | None:

@@ -514,23 +514,23 @@ def test_a_reward_with_nowhere_to_go_is_warned_of(caplog: pytest.LogCaptureFixtu
     assert caplog.text.count("needs a current run, or a run_id after configure()") == 1
 
 
-@pytest.mark.swallows_errors
 @pytest.mark.parametrize(
-    "wrong",
+    ("wrong", "says"),
     [
-        {"value": float("nan")},
-        {"value": float("inf")},
-        {"value": "much"},
-        {"value": 1, "family": "R9"},
-        {"value": 1, "unit": "planet"},
-        {"value": 1, "estimator": "guess"},
+        ({"value": float("nan")}, "a value that is a finite number, got nan"),
+        ({"value": float("inf")}, "a value that is a finite number, got inf"),
+        ({"value": "so much"}, "a value that is a finite number, got a str"),
+        ({"value": None}, "a value that is a finite number, got a NoneType"),
+        ({"value": 1, "family": "R9"}, "family to be one of R1, R2, R3"),
+        ({"value": 1, "unit": "planet"}, "got 'planet'; the reward is lost"),
+        ({"value": 1, "estimator": "guess"}, "got 'guess'; the reward is lost"),
     ],
     ids=str,
 )
 def test_a_wrong_reward_is_logged_not_raised(
-    wrong: dict[str, Any], caplog: pytest.LogCaptureFixture
+    wrong: dict[str, Any], says: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Nothing of it is recorded."""
+    """Nothing of it is recorded, and the log says what must hold and what came."""
 
     @orchtrace.team
     def team() -> str:
@@ -540,7 +540,39 @@ def test_a_wrong_reward_is_logged_not_raised(
     with recording() as captured:
         assert team() == "done"
     assert captured.trace.reward_records == ()
-    assert "record_reward" in caplog.text
+    assert says in caplog.text
+
+
+def test_a_wrong_decision_is_logged_not_raised(caplog: pytest.LogCaptureFixture) -> None:
+    """The log says what must hold and what came; what was given is not told."""
+
+    @orchtrace.team
+    def team() -> None:
+        orchtrace.decide("route", chosen=None)  # type: ignore[arg-type]
+        orchtrace.decide("route", chosen="a", candidates=5)  # type: ignore[arg-type]
+
+    with recording() as captured:
+        team()
+    assert [event.verb for event in captured.trace.events] == ["begin", "stop"]
+    assert "chosen to be a text or several, got a NoneType; the decision is lost" in caplog.text
+    assert "candidates to be a text or several, got 5; the decision is lost" in caplog.text
+
+
+def test_one_name_may_stand_for_the_list_of_it(caplog: pytest.LogCaptureFixture) -> None:
+    """A text is one agent or candidate, not its letters."""
+
+    @orchtrace.team
+    def team() -> None:
+        critic()
+        with orchtrace.aggregate("critic"):
+            pass
+        orchtrace.decide("route", chosen="critic", candidates="critic")
+
+    with recording() as captured:
+        team()
+    assert "  aggregate < aggregate critic#1.close" in tree(captured.trace)
+    assert captured.trace.events[-2]["candidates"] == ["critic"]
+    assert caplog.text == ""
 
 
 def test_a_teams_reward_function_gets_the_result() -> None:

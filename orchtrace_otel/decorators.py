@@ -67,16 +67,11 @@ def _apply(plan: Plan, target: Any) -> Any:
     claimed = adapters.wrap(target, plan.name, plan.role)
     if claimed is not None:
         return claimed
-    if any(callable(getattr(target, name, None)) for name in ENTRY_METHODS):
+    methods = [name for name in ENTRY_METHODS if callable(getattr(target, name, None))]
+    if methods:
         from orchtrace_otel.proxy import stand_in  # noqa: PLC0415 - wrapt takes long to load
 
-        methods = {name: getattr(target, name, None) for name in ENTRY_METHODS}
-        traced = {
-            name: trace_function(plan, method, target)
-            for name, method in methods.items()
-            if callable(method)
-        }
-        return stand_in(target, traced, plan)
+        return stand_in(target, methods, plan)
     msg = (
         f"@{plan.kind} needs something that can be called, or an object with one of "
         f"{', '.join(ENTRY_METHODS)}, got {type(target).__qualname__}; "

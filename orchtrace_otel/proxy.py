@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import copy
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import wrapt
+
+from orchtrace_otel.calls import Plan
+from orchtrace_otel.wrapping import trace_function
 
 # wrapt's proxies are generic for type checkers alone until wrapt 2.
 if TYPE_CHECKING:
@@ -23,9 +27,7 @@ class TracedObject(_ObjectProxy):
         plan: What it was decorated as.
     """
 
-    def __init__(
-        self, wrapped: Any, traced: Mapping[str, Callable[..., Any]], plan: object
-    ) -> None:
+    def __init__(self, wrapped: Any, traced: Mapping[str, Callable[..., Any]], plan: Plan) -> None:
         super().__init__(wrapped)
         self._self_traced = traced
         self._self_plan = plan
@@ -34,6 +36,19 @@ class TracedObject(_ObjectProxy):
     def __orchtrace__(self) -> object:
         """What it was decorated as, for adapters that find it in their framework."""
         return self._self_plan
+
+    def __copy__(self) -> Any:
+        """Copy the object; the copy is traced as this one is."""
+        return stand_in(copy.copy(self.__wrapped__), self._self_traced, self._self_plan)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        """Copy the object and what it holds; the copy is traced as this one is."""
+        inner = copy.deepcopy(self.__wrapped__, memo)
+        return stand_in(inner, self._self_traced, self._self_plan)
+
+    def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
+        """Pickle the object, and how it is traced."""
+        return stand_in, (self.__wrapped__, tuple(self._self_traced), self._self_plan)
 
     def __getattribute__(self, name: str) -> Any:
         if not name.startswith("_"):
@@ -52,6 +67,7 @@ class TracedCallable(TracedObject):
         return self._self_traced["__call__"]
 
 
-def stand_in(wrapped: Any, traced: Mapping[str, Callable[..., Any]], plan: object) -> TracedObject:
-    """Return a proxy of an object, decorated as `plan`, whose entry methods are `traced`."""
+def stand_in(wrapped: Any, methods: Iterable[str], plan: Plan) -> TracedObject:
+    """Return a proxy of an object, decorated as `plan`, whose entry `methods` are traced."""
+    traced = {name: trace_function(plan, getattr(wrapped, name), wrapped) for name in methods}
     return (TracedCallable if "__call__" in traced else TracedObject)(wrapped, traced, plan)

@@ -3,6 +3,7 @@
 import asyncio
 import concurrent.futures
 import contextvars
+import copy
 import functools
 import gc
 import inspect
@@ -723,6 +724,22 @@ def test_a_frameworks_object_is_traced_through_a_proxy() -> None:
     assert not callable(traced)
     with pytest.raises(TypeError, match="not callable"):
         traced()  # type: ignore[operator]
+
+
+@pytest.mark.parametrize(
+    "again",
+    [copy.copy, copy.deepcopy, lambda one: pickle.loads(pickle.dumps(one))],  # noqa: S301 - our own
+)
+def test_a_traced_object_is_copied_and_pickled_as_it_was(again: Callable[[Any], Any]) -> None:
+    """The copy is another object, and traced under the same name."""
+    traced = orchtrace.agent(Graph(), name="research", role="lead")
+    other = again(traced)
+    other.name = "other"
+    assert isinstance(other, Graph)
+    with recording() as captured:
+        assert other.invoke({"x": 1}) == {"x": 1}
+    assert (traced.calls, other.calls, traced.name, other.name) == (0, 1, "graph", "other")
+    assert openings(captured) == ["orchestrator#1 begin", "research#1 spawn"]
 
 
 def test_an_objects_own_name_is_its_agents_name() -> None:

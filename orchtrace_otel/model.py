@@ -12,6 +12,8 @@ import math
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias
 
+from orchtrace_otel.errors import TraceFormatError
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -442,6 +444,11 @@ class Trace:
     def from_json(cls, text: str | bytes) -> Self:
         """Read JSON text that the published schema accepts.
 
+        `orchtrace_otel.schema.load` checks that it does, and names every fault.
+
+        Raises:
+            TraceFormatError: If the text is no JSON, or no trace can be made of it.
+
         Example:
             >>> text = '''{"trace_id": "r", "task_id": "q", "rewards": {}, "edges": [],
             ...   "costs": {"tokens": 0, "wall_clock_s": 1},
@@ -449,4 +456,16 @@ class Trace:
             >>> Trace.from_json(text).events[0].agent
             'a'
         """
-        return cls.from_dict(read_json(text))
+        try:
+            document = read_json(text)
+        except (ValueError, RecursionError) as error:
+            msg = f"a trace must be a JSON document, came one that cannot be read: {error}"
+            raise TraceFormatError(msg) from error
+        try:
+            return cls.from_dict(document)
+        except (AttributeError, LookupError, TypeError, ValueError) as error:
+            msg = (
+                "a trace must be a document that the published schema accepts, came one of "
+                f"another shape ({type(error).__name__}: {error}); `orchtrace validate` says more"
+            )
+            raise TraceFormatError(msg) from error

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from orchtrace_otel import model
+from orchtrace_otel.errors import TraceFormatError
 from orchtrace_otel.model import Edge, Event, Reward, Trace, Turn, read_json
 
 
@@ -205,3 +206,18 @@ def test_bytes_are_utf_8() -> None:
 def test_the_last_of_two_equal_keys_counts() -> None:
     """As in every common reader of JSON."""
     assert read_json('{"a": 1, "a": 2}') == {"a": 2}
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("[", "must be a JSON document, came one that cannot be read: Expecting value"),
+        ("{}", r"of another shape \(KeyError: 'trace_id'\)"),
+        ("[]", r"of another shape \(AttributeError"),
+        ('{"trace_id": "r", "task_id": "q", "events": [1], "edges": []}', "of another shape"),
+    ],
+)
+def test_a_text_that_is_no_trace_is_refused_in_words(text: str, says: str) -> None:
+    """The error is ours, says what must hold and what came, and where more is said."""
+    with pytest.raises(TraceFormatError, match=says):
+        Trace.from_json(text)

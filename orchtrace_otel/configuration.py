@@ -51,6 +51,8 @@ class _Configured:
 
 _lock = threading.RLock()
 _now: _Configured | None = None
+_last: _Configured | None = None
+"""What was shut down last: its losses can still be asked for."""
 
 
 def configure(  # noqa: PLR0913 - one keyword a part that can be replaced
@@ -100,7 +102,8 @@ def configure(  # noqa: PLR0913 - one keyword a part that can be replaced
         provider = _provider(tracer_provider, settings, meter_provider)
         for_traces = [one for one in opened if not isinstance(one, SpanExporter)]
         for one in for_traces:
-            if not isinstance(one, TraceExporter):
+            # A class has these methods too, and can do nothing with them.
+            if isinstance(one, type) or not isinstance(one, TraceExporter):
                 msg = (
                     "an exporter must be 'name:target', an OpenTelemetry SpanExporter, or have "
                     f"export, amend, flush and shutdown, got {one!r}"
@@ -187,9 +190,9 @@ def shutdown() -> None:
     A provider that was made here delivers its spans now and stays the global one, for
     the spans of others; the SDK shuts it down when the process ends.
     """
-    global _now
+    global _now, _last
     with _lock:
-        now, _now = _now, None
+        now, _now, _last = _now, None, _now or _last
         if now is None:
             return
         spans.use(None)
@@ -205,8 +208,16 @@ atexit.register(shutdown)
 
 
 def losses() -> Mapping[str, int]:
-    """Return what this process lost so far, by kind."""
-    return {} if _now is None else dict(_now.pipeline.losses)
+    """Return what this process lost since it was configured, by kind; after a shutdown too."""
+    configured = _now or _last
+    if configured is None:
+        return {}
+    lost = dict(configured.pipeline.losses)
+    for exporter in _span_exporters(configured.provider):
+        spans_lost: object = getattr(exporter, "lost", 0)
+        if isinstance(spans_lost, int) and spans_lost:
+            lost["spans_undelivered"] = lost.get("spans_undelivered", 0) + spans_lost
+    return lost
 
 
 _followed: Final[dict[int, tuple[TracerProvider, Pipeline]]] = {}
@@ -298,6 +309,9 @@ def _rewards(
     else:
         named = [_reward(one) for one in _listed("rewards", given)]
     for name, function in named:
+        if not isinstance(cast("object", name), str):
+            msg = f"rewards must have texts as names, got {name!r}; write {{'name': ...}}"
+            raise ConfigError(msg)
         if not callable(function):
             msg = f"reward {name!r} must be callable with a trace, got {function!r}"
             raise ConfigError(msg)

@@ -7,6 +7,7 @@ own: what the parent had queued is the parent's to deliver.
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections import deque
@@ -14,13 +15,19 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from orchtrace_otel._guard import warn_once
 from orchtrace_otel.exporter import TraceExporter
 from orchtrace_otel.forking import afresh_in_children
 from orchtrace_otel.model import Reward, Trace
 
 Parcel: TypeAlias = Trace | tuple[str, Reward]
 """A finished trace, or a late reward with the id of its run."""
+
+
+def _reason(error: Exception) -> str:
+    """Name an error by its class and the system's words; its own text may hold content."""
+    kind = type(error).__name__
+    number = error.errno if isinstance(error, OSError) else None
+    return kind if number is None else f"{kind}: {os.strerror(number)}"
 
 
 @dataclass(slots=True)
@@ -151,11 +158,7 @@ class Delivery:
                 else:
                     exporter.amend(*parcel)
             except Exception as error:  # noqa: BLE001 - a destination's failure must not cost the others
-                kind = type(exporter).__name__
-                self._lose(f"export_failed:{kind}")
-                warn_once(
-                    f"export:{kind}", "exporter %s failed with %s", kind, type(error).__name__
-                )
+                self._lose(f"export_failed:{type(exporter).__name__}", why=_reason(error))
 
     def _settle(self, request: _Request) -> None:
         for exporter in self._exporters:

@@ -229,15 +229,15 @@ class Pipeline(SpanProcessor):
             opened = self._runs.get(run_id)
         return None if opened is None else opened.run
 
-    def lose(self, what: str, count: int = 1) -> None:
-        """Count a loss, and say so the first time."""
+    def lose(self, what: str, count: int = 1, why: str = "") -> None:
+        """Count a loss, and say so the first time, with the reason where there is one."""
         with self._counting:
             self.losses[what] += count
         warn_once(
             f"loss:{what}",
             "orchtrace lost data (%s); further losses of this kind are counted, "
             "and told at shutdown",
-            what,
+            f"{what}, {why}" if why else what,
             level=_level(what),
         )
 

@@ -245,6 +245,26 @@ def test_an_exporter_that_fails_is_counted_and_costs_nothing_else(
     assert len(kept.traces) == 1
     assert orchtrace.losses() == {"export_failed:Broken": 1}
     assert "canary" not in caplog.text
+    orchtrace.shutdown()
+    assert orchtrace.losses() == {"export_failed:Broken": 1}
+
+
+def test_spans_that_no_collector_took_are_counted(provider: TracerProvider) -> None:
+    """By the exporters that know how many."""
+
+    class Down(InMemorySpanExporter):
+        lost = 3
+
+    orchtrace.configure(tracer_provider=provider, exporters=[Down()])
+    assert orchtrace.losses() == {"spans_undelivered": 3}
+
+
+def test_a_class_is_no_exporter_and_a_number_no_name(provider: TracerProvider) -> None:
+    """Both look right and would fail at the first trace."""
+    with pytest.raises(orchtrace.ConfigError, match=r"must be 'name:target'.*got <class"):
+        orchtrace.configure(tracer_provider=provider, exporters=[Kept])  # type: ignore[list-item]
+    with pytest.raises(orchtrace.ConfigError, match="must have texts as names, got 3"):
+        orchtrace.configure(tracer_provider=provider, rewards={3: lambda _: 1.0})  # type: ignore[dict-item]
 
 
 # -- in a process of its own ---------------------------------------------------------------

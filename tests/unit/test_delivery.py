@@ -73,7 +73,7 @@ class Broken(Collected):
 class Losses(Counter[str]):
     """What was lost, by kind."""
 
-    def lose(self, what: str, count: int = 1) -> None:
+    def lose(self, what: str, count: int = 1, why: str = "") -> None:
         self[what] += count
 
 

@@ -83,12 +83,15 @@ class JsonlExporter:
     def complaints(self) -> list[str]:
         """Say what was lost here, in this process or an earlier one, for `orchtrace doctor`."""
         lost: Counter[str] = Counter()
-        with suppress(OSError), self.losses.path.open("rb") as lines:
+        where = self.losses.path
+        with suppress(OSError), where.open("rb") as lines:
+            if os.fstat(lines.fileno()).st_size == 0:
+                # The file could be made, its first line not be written.
+                return [f"lines were lost, and there was no room to note how many in {where}"]
             for line in lines:
                 with suppress(ValueError, KeyError, TypeError):
                     record = orjson.loads(line)
                     lost[str(record["why"])] += int(record["lost"])
-        where = self.losses.path
         return [f"{n} lines were lost ({why}); {where} says when" for why, n in lost.items()]
 
     def _append(self, file: LineFile, line: bytes) -> None:

@@ -71,4 +71,5 @@ def _verdict(findings: list[Finding], wrong: int) -> Text:
         things = "1 thing is" if wrong == 1 else f"{wrong} things are"
         return Text(f"{things} wrong; what to do stands under each.", style="bold red")
     notes = sum(finding.level == "note" for finding in findings)
-    return Text("Nothing is wrong." + (f" {notes} notes above." if notes else ""), style="green")
+    told = f" {notes} {'note' if notes == 1 else 'notes'} above." if notes else ""
+    return Text(f"Nothing is wrong.{told}", style="green")

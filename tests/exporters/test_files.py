@@ -260,6 +260,25 @@ def test_what_was_lost_is_written_down_once_there_is_room(
     ]
 
 
+def test_a_disk_without_room_for_its_own_loss_is_told_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The file of losses could be made and nothing be written to it: that says enough."""
+    exporter = open_jsonl(str(tmp_path))
+
+    def write(descriptor: int, data: bytes) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "write", write)
+    with pytest.raises(OSError, match="No space left"):
+        exporter.export(trace("lost"))
+    exporter.shutdown()
+    where = tmp_path / "losses.jsonl"
+    assert open_jsonl(str(tmp_path)).complaints() == [
+        f"lines were lost, and there was no room to note how many in {where}"
+    ]
+
+
 AT_A_LIMIT = """
 import resource, sys
 from pathlib import Path
@@ -448,5 +467,7 @@ def test_an_application_goes_on_when_the_disk_is_full(tmp_path: Path) -> None:
     written = len(lines(tmp_path / "traces.jsonl"))
     assert written > 0
     assert done.stdout == f"True\n{20 - written}\n"
-    assert done.stderr.count("orchtrace lost data (export_failed:JsonlExporter)") == 1
+    assert done.stderr.count("orchtrace lost data (export_failed:JsonlExporter") == 1
+    assert "JsonlExporter, OSError: File too large)" in done.stderr
+    assert len(done.stderr.splitlines()) == 2  # the first loss, and the sum at shutdown
     assert f"export_failed:JsonlExporter: {20 - written}" in done.stderr

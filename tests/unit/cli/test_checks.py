@@ -200,3 +200,13 @@ def test_adapters_are_told(
     [finding] = [one for one in what_is_installed() if one.topic == "adapters"]
     assert (finding.level, finding.found.startswith(told)) == (level, True)
     assert ("pip install 'orchtrace-otel[absent]'" in finding.advice) == (kind is not None)
+
+
+def test_content_that_is_asked_for_is_not_said_to_be_captured() -> None:
+    """This release captures none, whatever the variable says."""
+    name = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
+    finding = found(name, **{name: "SPAN_ONLY"})
+    assert (finding.level, finding.found) == (
+        "note",
+        "SPAN_ONLY is asked for, but this release captures no content yet",
+    )

@@ -1,12 +1,13 @@
 """The examples and the demo run offline and say what they promise."""
 
+import json
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from orchtrace_otel import adapter
+from orchtrace_otel import adapter, schema
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 
@@ -16,6 +17,21 @@ EXAMPLES = Path(__file__).parents[3] / "examples"
     [
         ("autogen_team.py", "critic: Deep enough. DONE"),
         ("autogen_flow.py", "geologist return --aggregate--> GraphFlow aggregate"),
+        ("autogen_selector.py", "chose technician among technician, lawyer, by 1 LLM turn"),
+        (
+            "autogen_swarm.py",
+            "concierge hands over to waiter\nwaiter hands over to guest\n"
+            "stopped: handoff by HandoffTermination\ngoes on from another run\n"
+            "stopped: information_complete by TextMentionTermination",
+        ),
+        (
+            "autogen_magentic.py",
+            "coder: is_progress_being_made\nreplan: nothing is true\n"
+            "reader: is_progress_being_made\n"
+            "final_answer: is_request_satisfied, is_progress_being_made\n"
+            "stopped: information_complete",
+        ),
+        ("autogen_nested.py", "  editorial spawn desk\n    desk spawn newsroom\n      newsroom"),
     ],
 )
 def test_example_runs(name, promised, tmp_path) -> None:
@@ -30,6 +46,9 @@ def test_example_runs(name, promised, tmp_path) -> None:
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert promised in done.stdout
+    for file in (tmp_path / "orchtrace-data").glob("*.jsonl"):
+        for line in file.read_text(encoding="utf-8").splitlines():
+            assert list(schema.check(json.loads(line))) == []
 
 
 def test_demo_is_the_same_each_time(traced, read) -> None:

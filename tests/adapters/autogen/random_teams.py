@@ -319,11 +319,13 @@ class Builder:
         seed: What it is drawn from.
         kind: The kind of the outermost team, one of `KINDS`.
         depth: At which depth of nesting it begins; from 2 on nothing is nested.
+        runtime: What the outermost team runs on; its own unless given.
     """
 
-    def __init__(self, seed: int, kind: str, depth: int = 0) -> None:
+    def __init__(self, seed: int, kind: str, depth: int = 0, runtime: Any = None) -> None:
         self.rng = random.Random(seed)  # noqa: S311 - a seed for a test
         self.seed = seed
+        self.runtime = runtime
         self.record = Record()
         self._numbers = itertools.count(1)
         self.kinds: Counter[str] = Counter()
@@ -344,13 +346,14 @@ class Builder:
         # Before 0.7 teams had no names.
         return orchtrace.agent(team, name=name)
 
-    def _named(self, name: str) -> dict[str, str]:
-        return {"name": name} if NESTS else {}
+    def _named(self, name: str, depth: int) -> dict[str, Any]:
+        given: dict[str, Any] = {"runtime": self.runtime} if depth == 0 else {}
+        return given | ({"name": name} if NESTS else {})
 
     def _round_robin(self, name: str, depth: int) -> tuple[Any, Floor]:
         floor = Floor(self.record, name)
         people = self._people(floor, depth, may_be_teams=NESTS)
-        return NotedRoundRobin(people, **self._named(name), **self._limits()), floor
+        return NotedRoundRobin(people, **self._named(name, depth), **self._limits()), floor
 
     def _selector(self, name: str, depth: int) -> tuple[Any, Floor]:
         floor = Floor(self.record, name)
@@ -369,7 +372,7 @@ class Builder:
             model_client=Client(lambda messages: _result(choose(messages)), self._wait),
             selector_func=None if is_scripted else choose,
             allow_repeated_speaker=True,
-            **self._named(name),
+            **self._named(name, depth),
             **self._limits(),
         )
         return team, floor
@@ -378,7 +381,7 @@ class Builder:
         floor = Floor(self.record, name)
         names = [self._name("p") for _ in range(self.rng.randint(2, 4))]
         people = [self._swimmer(floor, own, names) for own in names]
-        return NotedSwarm(people, **self._named(name), **self._limits()), floor
+        return NotedSwarm(people, **self._named(name, depth), **self._limits()), floor
 
     def _swimmer(self, floor: Floor, name: str, names: list[str]) -> Any:
         others = [other for other in names if other != name]
@@ -429,7 +432,7 @@ class Builder:
                 continue
             limit = MaxMessageTermination(self.rng.randint(8, 18))
             return (
-                NotedFlow(people, built, termination_condition=limit, **self._named(name)),
+                NotedFlow(people, built, termination_condition=limit, **self._named(name, depth)),
                 floor,
             )
 
@@ -479,7 +482,7 @@ class Builder:
             model_client=Client(answers, self._wait),
             max_turns=self.rng.randint(2, 7),
             max_stalls=2,
-            **self._named(name),
+            **self._named(name, depth),
         )
         return team, floor
 

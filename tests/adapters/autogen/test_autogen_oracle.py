@@ -9,6 +9,7 @@ from collections import Counter
 import pytest
 from autogen_agentchat.messages import HandoffMessage
 from autogen_agentchat.teams import RoundRobinGroupChat, Swarm
+from autogen_core import SingleThreadedAgentRuntime
 
 from tests.adapters.autogen.random_teams import Builder, Read, seeds
 
@@ -19,10 +20,15 @@ TOGETHER = 5
 """How many run at once, on one loop."""
 
 
-async def _run(teams: list[Builder]) -> list[object]:
+async def _run(teams: list[Builder], runtime: SingleThreadedAgentRuntime | None) -> list[object]:
     """Run teams at once; a few fail in AutoGen, such as one that is asked with nothing to read."""
+    if runtime is not None:
+        runtime.start()
     runs = (built.team.run(task="go") for built in teams)
-    return await asyncio.gather(*runs, return_exceptions=True)
+    results = await asyncio.gather(*runs, return_exceptions=True)
+    if runtime is not None:
+        await runtime.stop_when_idle()
+    return results
 
 
 @pytest.mark.timeout(900)
@@ -34,8 +40,11 @@ def test_causes_of_random_teams_equal_their_own_record(traced, caplog, capsys) -
     turns = failed = 0
     drawn = list(seeds(TEAMS))
     for first in range(0, TEAMS, TOGETHER):
-        teams = [Builder(seed, kind) for seed, kind in drawn[first : first + TOGETHER]]
-        results = asyncio.run(_run(teams))
+        # Every other time all share one runtime, which the host made outside any run.
+        runtime = SingleThreadedAgentRuntime() if first % (2 * TOGETHER) else None
+        some = drawn[first : first + TOGETHER]
+        teams = [Builder(seed, kind, runtime=runtime) for seed, kind in some]
+        results = asyncio.run(_run(teams, runtime))
         failed += sum(isinstance(result, RuntimeError) for result in results)
         found = {trace.events[0]["to"]: trace for trace in traced.traces[first:]}
         assert len(found) == len(teams)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from inspect import signature
@@ -180,8 +181,10 @@ def flush(timeout_s: float = 30) -> bool:
     now = _now
     if now is None:
         return True
+    end = time.monotonic() + timeout_s
     in_time = now.pipeline.force_flush(int(timeout_s * 1_000))
-    return now.provider.force_flush(int(timeout_s * 1_000)) and in_time
+    left = max(end - time.monotonic(), 0)
+    return now.provider.force_flush(int(left * 1_000)) and in_time
 
 
 def shutdown() -> None:

@@ -2,6 +2,8 @@
 
 import importlib.util
 import os
+import threading
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -257,6 +259,22 @@ def test_spans_that_no_collector_took_are_counted(provider: TracerProvider) -> N
 
     orchtrace.configure(tracer_provider=provider, exporters=[Down()])
     assert orchtrace.losses() == {"spans_undelivered": 3}
+
+
+def test_flush_waits_no_longer_than_it_was_told_to(provider: TracerProvider) -> None:
+    """Once in all, though the provider has our processor too; False says that time ran out."""
+    gate = threading.Event()
+
+    class Slow(Kept):
+        def export(self, trace: Trace) -> None:
+            gate.wait()
+
+    orchtrace.configure(tracer_provider=provider, exporters=[Slow()])
+    team()
+    before = time.monotonic()
+    assert not orchtrace.flush(0.5)
+    assert 0.5 <= time.monotonic() - before < 1
+    gate.set()
 
 
 def test_a_class_is_no_exporter_and_a_number_no_name(provider: TracerProvider) -> None:

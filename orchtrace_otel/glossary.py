@@ -151,6 +151,7 @@ EVENT_KEYS: Final[Mapping[str, Key]] = {
     "start_unix_nano": Key(
         "number, nanoseconds", "first event", "When the run began, since 1970; `t` counts from it."
     ),
+    "tags": Key("object of strings", "first event, where given", "The user's own keys and values."),
     "turn_records": Key(
         "array of turns", "stop, where there are any", "Every LLM call of the run."
     ),

@@ -27,7 +27,7 @@ def take_activation(events: Events, record: SpanRecord) -> None:
     life = _life(record)
     is_root = span_id == events.tree.root_id
     keys: Json = {"verb": verb}
-    caller = _begin(record, keys) if is_root else _hang(events, record, keys)
+    caller = _begin(events, record, keys) if is_root else _hang(events, record, keys)
     if verb == "begin":
         keys["from"] = caller
     keys["to"] = events.agents[span_id] = agent
@@ -57,9 +57,19 @@ def _life(record: SpanRecord) -> Json:
     return keys
 
 
-def _begin(record: SpanRecord, keys: Json) -> str:
-    """Say when the root began; return who caused it."""
+def _begin(events: Events, record: SpanRecord, keys: Json) -> str:
+    """Say when the root began, and the user's tags; return who caused it."""
     keys["start_unix_nano"] = record.start
+    tags: Json = {}
+    # Sorted, since no sender decides their order.
+    for key in sorted(key for key in record.attributes if key.startswith(a.TAG_PREFIX)):
+        value = record.attributes[key]
+        if isinstance(value, str):
+            tags[key.removeprefix(a.TAG_PREFIX)] = value
+        else:
+            events.flags.add("garbled")
+    if tags:
+        keys["tags"] = tags
     return "user"
 
 

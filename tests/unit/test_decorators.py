@@ -256,6 +256,7 @@ def test_a_team_in_a_team_is_an_agent_of_the_outer_run() -> None:
         "  stop information_complete < return inner#1.close"
     )
     assert captured.trace.task_id == "q-17"
+    assert captured.trace.events[0]["tags"] == {"split": "dev"}
     root = captured.spans[-1]
     assert root.attributes is not None
     assert root.attributes["orchtrace.tag.split"] == "dev"

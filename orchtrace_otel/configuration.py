@@ -90,15 +90,13 @@ def configure(  # noqa: PLR0913 - one keyword a part that can be replaced
         _sdk(tracer_provider)
     _check_provider("logger_provider", "get_logger", logger_provider)
     _check_provider("meter_provider", "get_meter", meter_provider)
-    opened = [
-        open_exporter(one) if isinstance(one, str) else one
-        for one in (settings.exporters if exporters is None else _listed("exporters", exporters))
-    ]
+    wanted = settings.exporters if exporters is None else _listed("exporters", exporters)
     functions = _rewards(rewards)
     _check_content(content, settings.capture)
-    gate.use_key(settings.key or _key_of(settings.store))
     if settings.sdk_disabled:
-        return
+        return  # before anything is made, such as a folder that this machine may not have
+    opened = [open_exporter(one) if isinstance(one, str) else one for one in wanted]
+    gate.use_key(settings.key or _key_of(settings.store))
     with _lock:
         provider = _provider(tracer_provider, settings, meter_provider)
         for_traces = [one for one in opened if not isinstance(one, SpanExporter)]

@@ -5,6 +5,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -275,6 +276,14 @@ def test_flush_waits_no_longer_than_it_was_told_to(provider: TracerProvider) -> 
     assert not orchtrace.flush(0.5)
     assert 0.5 <= time.monotonic() - before < 1
     gate.set()
+
+
+def test_a_disabled_sdk_makes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No folder, no key: a machine on which tracing is off may have neither."""
+    monkeypatch.setenv("OTEL_SDK_DISABLED", "true")
+    monkeypatch.setenv("ORCHTRACE_STORE", str(tmp_path / "store"))
+    orchtrace.configure(exporters=[f"jsonl:{tmp_path}/traces"])
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_class_is_no_exporter_and_a_number_no_name(provider: TracerProvider) -> None:

@@ -6,6 +6,7 @@ import stat
 from pathlib import Path
 
 import pytest
+from opentelemetry.sdk.trace import TracerProvider
 
 import orchtrace_otel as orchtrace
 from orchtrace_otel import content
@@ -28,14 +29,14 @@ def test_a_configured_store_keys_the_hashes(
     """Runs of one task get one task id in every process that uses the store."""
     monkeypatch.setenv("ORCHTRACE_STORE", str(tmp_path))
     monkeypatch.delenv("ORCHTRACE_KEY", raising=False)
-    monkeypatch.setenv("OTEL_SDK_DISABLED", "true")
     try:
-        orchtrace.configure(exporters=[])
+        orchtrace.configure(tracer_provider=TracerProvider(shutdown_on_exit=False), exporters=[])
         hashed = content.task_id(("who?",), {})
         assert hashed is not None
         content.use_key(key_of(tmp_path))
         assert content.task_id(("who?",), {}) == hashed
     finally:
+        orchtrace.shutdown()
         content.use_key(None)
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import weakref
+from collections.abc import Mapping, MutableMapping
 from typing import Any, NamedTuple
 
 from orchtrace_autogen import _framework as f
 from orchtrace_autogen._stops import Stop, stop_of
-from orchtrace_autogen._team import TeamRun
+from orchtrace_autogen._team import FlowState, TeamRun
 from orchtrace_otel._guard import guarded
 
 
@@ -29,6 +30,7 @@ class ManagerHooks:
 
     def __init__(self, teams: Mapping[str, TeamRun]) -> None:
         self._teams = teams
+        self._flows: MutableMapping[Any, FlowState] = weakref.WeakKeyDictionary()
 
     def chosen(self, wrapped: Any, manager: f.BaseGroupChatManager, args: Any, kwargs: Any) -> Any:
         """Record the choice that a manager logs before it asks the speakers."""
@@ -40,6 +42,8 @@ class ManagerHooks:
         team = self._teams.get(manager.id.key)
         if team is None:
             return
+        if isinstance(manager, f.GraphFlowManager):
+            self._follow(manager, team)
         topics = f.topics(manager)
         candidates, team.candidates = team.candidates, None
         if candidates is None and not isinstance(manager, f.GraphFlowManager):
@@ -59,6 +63,26 @@ class ManagerHooks:
         if team is not None:
             team.candidates = list(participants)
 
+    def _follow(self, manager: f.GraphFlowManager, team: TeamRun) -> None:
+        """Find what a flow waits for, which outlasts the call that a limit cut off."""
+        if team.flow is not None:
+            return
+        run = team.activation.run.id
+        known = self._flows.get(manager)
+        if known is not None and known.run == run:
+            team.go_on(known)
+        else:
+            team.flow = self._flows[manager] = FlowState(run)
+
+    def anew(self, wrapped: Any, manager: f.GraphFlowManager, args: Any, kwargs: Any) -> Any:
+        """Forget what a flow waits for: it is over, or was reset."""
+        self._forget(manager)
+        return wrapped(*args, **kwargs)
+
+    @guarded
+    def _forget(self, manager: f.GraphFlowManager) -> None:
+        self._flows.pop(manager, None)
+
     async def arrived(
         self, wrapped: Any, manager: f.GraphFlowManager, args: Any, kwargs: Any
     ) -> Any:
@@ -71,8 +95,10 @@ class ManagerHooks:
 
     @guarded
     def _awaited(self, manager: f.GraphFlowManager, messages: Any) -> list[Awaited]:
-        if manager.id.key not in self._teams:
+        team = self._teams.get(manager.id.key)
+        if team is None:
             return []
+        self._follow(manager, team)
         edges, kinds, remaining, enqueued = f.graph_tables(manager)
         source = messages[-1].source if messages else None
         groups = {(e.target, e.activation_group) for e in edges.get(source, ())}

@@ -64,6 +64,23 @@ class Remembered(OrderedDict[str, V]):
             self._run.flag("causes_forgotten")
 
 
+class FlowState:
+    """What a flow waits for, from one call of its team to the next of the same run.
+
+    Attributes:
+        run: Id of the run.
+        joins: Answers that came for a group of edges that is not complete.
+        fired: Answers that completed a group, for each time its target is to be asked.
+    """
+
+    __slots__ = ("fired", "joins", "run")
+
+    def __init__(self, run: str) -> None:
+        self.run = run
+        self.joins: dict[tuple[str, str], list[Cause]] = {}
+        self.fired: dict[str, deque[list[Cause]]] = {}
+
+
 class TeamRun:
     """A team while it runs.
 
@@ -74,6 +91,7 @@ class TeamRun:
             with teams inside.
         turns: Turns that are open, by the type of the container that handles them.
         candidates: Who the manager chooses from, where it said so itself.
+        flow: What its flow waits for, where it is one.
         ledger: What Magentic-One's orchestrator decides by in this round.
         stopped: Why the manager ended it, once it did.
         paused: The pause that it is in, if it is in one.
@@ -103,8 +121,7 @@ class TeamRun:
         self._waiting: list[Cause] = []
         self._decided: Cause | None = None
         self._requested: dict[str, deque[Cause]] = {}
-        self._joins: dict[tuple[str, str], list[Cause]] = {}
-        self._fired: dict[str, deque[list[Cause]]] | None = None
+        self.flow: FlowState | None = None
 
     def cause_of(self, message_id: str) -> Cause | None:
         """Return what the message that is handled carries on; None for one of another run."""
@@ -198,14 +215,20 @@ class TeamRun:
 
     def arrive(self, target: str, group: str, *, is_complete: bool) -> None:
         """Note that the answer being handled counts for a group of a flow's edges."""
-        if self._fired is None:
-            self._fired = {}
-        if not self._waiting:
+        flow = self.flow
+        if flow is None or not self._waiting:
             return
-        arrived = self._joins.setdefault((target, group), [])
+        arrived = flow.joins.setdefault((target, group), [])
         arrived.append(self._waiting[-1])
         if is_complete:
-            self._fired.setdefault(target, deque()).append(self._joins.pop((target, group)))
+            flow.fired.setdefault(target, deque()).append(flow.joins.pop((target, group)))
+
+    def go_on(self, flow: FlowState) -> None:
+        """Go on with a flow that a limit cut off: what was ready then is asked for now."""
+        self.flow = flow
+        for ready in flow.fired.values():
+            for causes in ready:
+                causes.append(Cause(self.activation.opened))
 
     def decide(
         self,
@@ -251,7 +274,7 @@ class TeamRun:
             back, turns = [], []
 
     def _causes(self, name: str, waiting: list[Cause]) -> list[Cause]:
-        fired = self._fired.get(name) if self._fired is not None else None
+        fired = self.flow.fired.get(name) if self.flow is not None else None
         return _distinct(fired.popleft() if fired else waiting)
 
     def _merge(self, causes: list[Cause]) -> list[Edge]:

@@ -103,6 +103,10 @@ class Floor:
         """Forget the answers: the team runs again."""
         self.answered.clear()
 
+    def forget(self) -> None:
+        """Begin anew: the team was reset."""
+        self.answered.clear()
+
     def ask(self, name: str, messages: Sequence[Any] = ()) -> Turn:
         """Note that a participant was asked."""
         turn = self.record.begin(name)
@@ -134,10 +138,11 @@ class FlowFloor(Floor):
         super().__init__(record, team)
         self.links = links
         self.start = start
-        self.restart()
+        self.forget()
 
-    def restart(self) -> None:
-        super().restart()
+    def forget(self) -> None:
+        """Begin anew: the flow is over, or was reset."""
+        self.answered.clear()
         self._seen = 0
         self._ready: deque[tuple[str, Turns]] = deque()
         self._active: list[str] = []
@@ -145,15 +150,34 @@ class FlowFloor(Floor):
         self._queued: set[tuple[str, str]] = set()
         self._done: dict[str, set[tuple[str, str]]] = {}
         self._released: dict[str, deque[Turns]] = {}
+        self._before: set[Turn] = set()
 
-    def causes(self, turn: Turn) -> Turns:
-        if not self._seen and not self._released:
-            self._ready.append((self.start, frozenset({self.record.now[self.team]})))
-            self._select()
+    def restart(self) -> None:
+        """Begin, or go on where a limit cut the flow off: what was ready is asked for now."""
+        again = frozenset({self.record.now[self.team]})
         for answer in self.answered[self._seen :]:
             self._arrive(*answer)
+        if not self._ready:
+            self.forget()
+            self._ready.append((self.start, again))
+        else:
+            self._ready = deque((name, turns | again) for name, turns in self._ready)
+        self._before |= {turn for turn, _ in self.answered}
+        self.answered.clear()
+        self._seen = 0
+        self._select()
+
+    def causes(self, turn: Turn) -> Turns:
+        for answer in self.answered[self._seen :]:
+            self._arrive(*answer)
+        if len(self.answered) > self._seen and not self._active:
+            self._select()
         self._seen = len(self.answered)
-        return self._released[turn.name].popleft()
+        released = self._released[turn.name].popleft()
+        # Those of an earlier call of the team led to what it does in this one.
+        own = self.record.now[self.team]
+        self.record.triggers[own] |= released & self._before
+        return released
 
     def _arrive(self, turn: Turn, text: str) -> None:
         for link in self.links:
@@ -170,8 +194,6 @@ class FlowFloor(Floor):
             if len(got) == sum((other.target, other.group) == key for other in self.links):
                 self._release(key, got)
         self._active.remove(turn.name)
-        if not self._active:
-            self._select()
 
     def _release(self, key: tuple[str, str], turns: Sequence[Turn]) -> None:
         self._done.setdefault(key[0], set()).add(key)
@@ -249,15 +271,19 @@ class Noted:
     label: str
 
     async def run_stream(self, **kwargs: Any):
-        self.own.restart()
         turn = self.around.record.begin(self.label)
         self.around.record.triggers[turn] = self.around.causes(turn)
+        self.own.restart()
         if not isinstance(self.around, CalledFloor | Nobody):
             # What an agent hands to a team of its own is a task, not a message.
             self.around.record.read(turn, kwargs["task"])
         async for item in super().run_stream(**kwargs):
             yield item
         self.around.answer(turn, "")
+
+    async def reset(self) -> None:
+        await super().reset()
+        self.own.forget()
 
 
 class NotedRoundRobin(Noted, RoundRobinGroupChat):
@@ -273,13 +299,7 @@ class NotedSwarm(Noted, Swarm):
 
 
 class NotedFlow(Noted, GraphFlow):
-    """A flow that notes its turns; called again it begins anew, where a limit cut it off."""
-
-    async def run_stream(self, **kwargs: Any):
-        if self.label in self.around.record.now:
-            await self.reset()
-        async for item in super().run_stream(**kwargs):
-            yield item
+    """A flow that notes its turns."""
 
 
 class NotedMagentic(Noted, MagenticOneGroupChat):

@@ -94,7 +94,7 @@ def _find(files: Iterable[Path], wanted: str | None, summaries: list[Summary]) -
 def _index(wanted: str) -> int | None:
     """Read the number of a run; None for what must be an id."""
     digits = wanted.removeprefix("-")
-    is_number = digits.isdecimal() and len(digits) < _SHORTEST_ID and int(digits) > 0
+    is_number = digits.isdecimal() and len(digits) < _SHORTEST_ID
     return int(wanted) if is_number else None
 
 

@@ -274,6 +274,14 @@ def test_a_run_is_chosen_by_number_or_id(
         assert f"'{wanted}' is " in done.stderr
 
 
+def test_a_zero_is_no_number_of_a_run_and_no_beginning_of_its_id(tmp_path: Path) -> None:
+    """Though every sixteenth id begins with one."""
+    (tmp_path / "t.json").write_text(json.dumps(document(trace_id="0123456789")))
+    done = run("show", "t.json", "--run=0", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "'0' is none of them" in done.stderr
+
+
 def test_a_trace_of_others_is_drawn() -> None:
     """The published example, which has instants and edges alone, is drawn whole."""
     if not EXAMPLE.exists():

@@ -117,10 +117,6 @@ STOP_REASON: Final = "orchtrace.stop.reason"
 STOP_DETAIL: Final = "orchtrace.stop.detail"
 """The same in the framework's words."""
 
-# On a link.
-EDGE_TYPE: Final = "orchtrace.edge.type"
-"""Type of the edge that the link stands for."""
-
 # On a run's root.
 SYSTEM: Final = "orchtrace.system"
 """`langgraph`, `autogen` or `python`."""

@@ -134,13 +134,16 @@ def _open_run(
     return Call(plan, agent, root.flow, run)
 
 
+_WELL: Final = spans.outcome(None)
+
+
 @guarded
 def close_call(call: Call, result: object, error: BaseException | None = None) -> None:
     """Close a call, once, that came back with `result` or ended with `error`."""
     scope, flow, plan = call.scope, call.flow, call.plan
     if scope.is_closed:
         return
-    status, reason = spans.outcome(error)
+    status, reason = _WELL if error is None else spans.outcome(error)
     if flow is not None:
         scope.end(status, (), error if status == "error" else None)
         closed = scope.closed

@@ -48,6 +48,9 @@ class _Configured:
 
     provider: TracerProvider
     pipeline: Pipeline
+    exporters: Sequence[TraceExporter]
+    rewards: list[RewardFunction]
+    evaluations: Evaluations
 
 
 _lock = threading.RLock()
@@ -64,7 +67,7 @@ def configure(  # noqa: PLR0913 - one keyword a part that can be replaced
     rewards: Sequence[RewardSource] | Mapping[str, RewardCallable] | None = None,
     content: str | None = None,
 ) -> None:
-    """Say where spans and traces go; optional, and the last call counts.
+    """Say where spans and traces go; optional, and a later call changes what it names.
 
     Honours `OTEL_*` and `ORCHTRACE_*`. Uses the given provider, else the global one;
     where none is set it makes one and sets it.
@@ -90,35 +93,69 @@ def configure(  # noqa: PLR0913 - one keyword a part that can be replaced
         _sdk(tracer_provider)
     _check_provider("logger_provider", "get_logger", logger_provider)
     _check_provider("meter_provider", "get_meter", meter_provider)
-    wanted = settings.exporters if exporters is None else _listed("exporters", exporters)
-    functions = _rewards(rewards)
     _check_content(content, settings.capture)
+    named = None if exporters is None else _listed("exporters", exporters)
+    functions = None if rewards is None else _rewards(rewards)
     if settings.sdk_disabled:
         return  # before anything is made, such as a folder that this machine may not have
-    opened = [open_exporter(one) if isinstance(one, str) else one for one in wanted]
+    opened = _opened(named if named is not None else _kept(settings))
     gate.use_key(settings.key or _key_of(settings.store))
     with _lock:
-        provider = _provider(tracer_provider, settings, meter_provider)
-        for_traces = [one for one in opened if not isinstance(one, SpanExporter)]
-        for one in for_traces:
-            # A class has these methods too, and can do nothing with them.
-            if isinstance(one, type) or not isinstance(one, TraceExporter):
-                msg = (
-                    "an exporter must be 'name:target', an OpenTelemetry SpanExporter, or have "
-                    f"export, amend, flush and shutdown, got {one!r}"
-                )
-                raise ConfigError(msg)
-        for exporter in opened:
-            if isinstance(exporter, SpanExporter):
-                _add_span_exporter(provider, exporter)
-        pipeline = _follow(provider, settings)
-        pipeline.replace(for_traces, functions, Evaluations(logger_provider))
-        spans.use(Tracing(provider.get_tracer(a.SCOPE), pipeline, provider=provider))
-        global _now
-        before, _now = _now, _Configured(provider, pipeline)
-        if before is not None and before.pipeline is not pipeline:
-            before.pipeline.shutdown()
-            _followed.pop(id(before.provider), None)
+        _follow_from_now(
+            _provider(tracer_provider, settings, meter_provider),
+            settings,
+            opened,
+            functions,
+            None if logger_provider is None else Evaluations(logger_provider),
+        )
+
+
+def _follow_from_now(
+    provider: TracerProvider,
+    settings: Settings,
+    exporters: Sequence[TraceExporter | SpanExporter],
+    rewards: list[RewardFunction] | None,
+    evaluations: Evaluations | None,
+) -> None:
+    """Follow `provider`; what is None stays as it was."""
+    global _now  # noqa: PLW0603 - one configuration a process
+    before = _now
+    if rewards is None:
+        rewards = [] if before is None else before.rewards
+    if evaluations is None:
+        evaluations = Evaluations() if before is None else before.evaluations
+    for_traces: list[TraceExporter] = []
+    for exporter in exporters:
+        if isinstance(exporter, SpanExporter):
+            _add_span_exporter(provider, exporter)
+        else:
+            for_traces.append(exporter)
+    pipeline = _follow(provider, settings)
+    pipeline.replace(for_traces, rewards, evaluations)
+    spans.use(Tracing(provider.get_tracer(a.SCOPE), pipeline, provider=provider))
+    _now = _Configured(provider, pipeline, for_traces, rewards, evaluations)
+    if before is not None and before.pipeline is not pipeline:
+        before.pipeline.shutdown()
+        _followed.pop(id(before.provider), None)
+
+
+def _opened(wanted: Sequence[Exporter]) -> list[TraceExporter | SpanExporter]:
+    """Open the exporters that are named, and refuse what is none."""
+    opened: list[Any] = [open_exporter(one) if isinstance(one, str) else one for one in wanted]
+    for one in opened:
+        # A class has these methods too, and can do nothing with them.
+        if isinstance(one, type) or not isinstance(one, (TraceExporter, SpanExporter)):
+            msg = (
+                "an exporter must be 'name:target', an OpenTelemetry SpanExporter, or have "
+                f"export, amend, flush and shutdown, got {one!r}"
+            )
+            raise ConfigError(msg)
+    return opened
+
+
+def _kept(settings: Settings) -> Sequence[Exporter]:
+    """Return the exporters of a call that names none: those there are, else the environment's."""
+    return settings.exporters if _now is None else _now.exporters
 
 
 def _check_provider(what: str, method: str, given: object) -> None:

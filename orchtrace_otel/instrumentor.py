@@ -5,6 +5,7 @@ A module of its own because the base class is slow to import and nobody else nee
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Collection
 from typing import Any
 
@@ -13,6 +14,9 @@ from opentelemetry.instrumentation.instrumentor import BaseInstrumentor  # type:
 
 from orchtrace_otel import configuration
 from orchtrace_otel.adapter import Instrumented
+from orchtrace_otel.errors import OrchtraceError
+
+_logger = logging.getLogger("orchtrace_otel")
 
 
 class OrchtraceInstrumentor(BaseInstrumentor):  # type: ignore[misc]
@@ -31,9 +35,13 @@ class OrchtraceInstrumentor(BaseInstrumentor):  # type: ignore[misc]
     def _instrument(self, **kwargs: Any) -> None:
         known = ("tracer_provider", "logger_provider", "meter_provider")
         given = {name: kwargs[name] for name in known if kwargs.get(name) is not None}
-        if given:
-            configuration.configure(**given)
-        self._handle = configuration.instrument()
+        try:
+            if given:
+                configuration.configure(**given)
+            self._handle = configuration.instrument()
+        except OrchtraceError as error:
+            # Whoever starts us without a line of code wants the application to run.
+            _logger.error("orchtrace traces nothing: %s", error)  # noqa: TRY400 - no traceback helps
 
     def _uninstrument(self, **kwargs: Any) -> None:  # noqa: ARG002 - the base class's signature
         if self._handle is not None:

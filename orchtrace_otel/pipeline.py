@@ -62,20 +62,14 @@ class _Open:
     def ended(self, interval: Interval, end: int) -> None:
         """Keep a light record of a span of ours."""
         span = interval.span
-        if isinstance(span, ReadableSpan):
-            parent = span.parent
-            self.keep(
-                SpanRecord(
-                    interval.span_id,
-                    None if parent is None else f"{parent.span_id:016x}",
-                    span.start_time or 0,
-                    end,
-                    span.attributes.copy(),  # type: ignore[union-attr] # a view of a mapping that can
-                    span.status.status_code is StatusCode.ERROR,
-                    span.dropped_links,
-                    span.dropped_attributes,
-                )
-            )
+        if not isinstance(span, ReadableSpan):
+            return
+        if len(self.records) >= self._most:
+            self.over += 1
+            return
+        # The attributes are a view of a mapping that can be copied as a whole.
+        view: Any = span.attributes
+        self.records.append(_record(span, interval.span_id, end, view.copy()))
 
     def keep(self, record: SpanRecord) -> None:
         """Keep a record, within the limit."""
@@ -243,30 +237,37 @@ class Pipeline(SpanProcessor):
 
     # -- what the SDK tells -------------------------------------------------------
 
-    @guarded
     def on_start(self, span: Span, parent_context: Context | None = None) -> None:
-        """Remember which run a span belongs to."""
-        scope, own = span.instrumentation_scope, span.context
-        if own is None or (scope is not None and scope.name == a.SCOPE):
-            return  # spans/ hands over our own
+        """Remember which run a span of others belongs to; spans/ hands over our own."""
+        scope = span.instrumentation_scope
+        if scope is None or scope.name != a.SCOPE:
+            self._began(span, parent_context)
+
+    @guarded
+    def _began(self, span: Span, parent_context: Context | None) -> None:
+        own = span.context
         context = otel_context.get_current() if parent_context is None else parent_context
         activation = spans.of(context)
         opened = None if activation is None else activation.run.followed
-        if isinstance(opened, _Open) and self._runs.get(opened.run.id) is opened:
+        if own is None or not isinstance(opened, _Open):
+            return
+        if self._runs.get(opened.run.id) is opened:
             if opened.waiting >= self._settings.max_spans:
                 opened.over += 1
                 return
             opened.waiting += 1
             self._owners[own.span_id] = opened
 
-    @guarded
     def on_end(self, span: ReadableSpan) -> None:
         """Keep a light record of another instrumentation's span that lies in an open run."""
+        if self._owners:
+            self._ended(span)
+
+    @guarded
+    def _ended(self, span: ReadableSpan) -> None:
         own = span.context
-        if own is None or not self._owners:
-            return
-        opened = self._owners.pop(own.span_id, None)
-        if opened is None:
+        opened = None if own is None else self._owners.pop(own.span_id, None)
+        if own is None or opened is None:
             return
         opened.waiting -= 1
         found = foreign_attributes(span.attributes or {})

@@ -7,7 +7,7 @@ import inspect
 import weakref
 from collections.abc import AsyncGenerator, Callable, Generator
 from types import CoroutineType
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from opentelemetry import context as otel_context
 
@@ -45,6 +45,9 @@ def trace_function(
     return traced
 
 
+_FUTURE: Final = "add_done_callback"
+
+
 def _trace_call(plan: Plan, function: Callable[..., Any], owner: object) -> Callable[..., Any]:
     @functools.wraps(function)
     def traced(*args: Any, **kwargs: Any) -> Any:
@@ -61,10 +64,10 @@ def _trace_call(plan: Plan, function: Callable[..., Any], owner: object) -> Call
             raise
         detach(token)
         # By type alone: asking a lazy result for its class would load it.
-        kind = cast("Any", type(result))
-        if kind is CoroutineType:
+        if type(result) is CoroutineType:
             return _awaited(call, result)
-        if hasattr(kind, "add_done_callback"):  # a future of asyncio or of a pool
+        # A future of asyncio or of a pool; what the host gives back is of any type.
+        if hasattr(type(result), _FUTURE):  # pyright: ignore[reportUnknownArgumentType]
             _close_with(call, result)
         else:
             close_call(call, result)

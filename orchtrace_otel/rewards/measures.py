@@ -142,7 +142,7 @@ def protocol_overhead(run: Run) -> float | None:
 
 
 def waste(run: Run) -> float | None:
-    """Share of tokens on what did not lead to the answer; 1 without one, 0 without tokens [P].
+    """Share of tokens on what did not lead to the answer; 0 without tokens, 1 without one [P].
 
     Example:
         >>> waste(Run(tokens=1500, useful_tokens=1300))
@@ -150,7 +150,7 @@ def waste(run: Run) -> float | None:
     """
     if run.tokens is None or run.useful_tokens is None:
         return None
-    if not run.answered:
+    if run.tokens and not run.answered:
         return 1.0
     return _ratio(run.tokens - run.useful_tokens, run.tokens, 0.0)
 

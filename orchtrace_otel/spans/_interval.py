@@ -10,12 +10,11 @@ from opentelemetry import context as otel_context
 from opentelemetry import trace
 from opentelemetry.context import Context
 from opentelemetry.sdk.trace import ReadableSpan
-from opentelemetry.trace import Link, SpanContext, Status, StatusCode
+from opentelemetry.trace import Link, Span, SpanContext, Status, StatusCode
 
 from orchtrace_otel import attributes as a
 from orchtrace_otel._guard import guarded
 from orchtrace_otel.flow import Edge, Flow, Mark, Unit, unit
-from orchtrace_otel.model import EDGE_TYPES
 from orchtrace_otel.spans._outcome import error_type
 from orchtrace_otel.spans._tracing import Attributes, Value
 
@@ -33,7 +32,6 @@ _CONTEXT: Final = "_context"
 _SCOPE: Final = otel_context.create_key("orchtrace-scope")
 _SPAN: Final = next(iter(trace.set_span_in_context(trace.INVALID_SPAN, Context())))
 """Key of the current span; one new context is made instead of two, on the hot path."""
-_LINK_ATTRIBUTES: Final = {kind: {a.EDGE_TYPE: kind} for kind in EDGE_TYPES}
 
 
 class Interval:
@@ -78,7 +76,7 @@ class Interval:
             items: list[str] = []
             for kind, mark in edges:
                 items.append(f"{kind}:{mark.event_id}")
-                links.append(Link(mark.context, _LINK_ATTRIBUTES[kind]))
+                links.append(Link(mark.context))
             attributes[a.EDGES] = items
         self.span = span = run.tracing.tracer.start_span(
             name, context=context, attributes=attributes, links=links, start_time=run.now()
@@ -154,8 +152,8 @@ class Interval:
         span = self.span
         more: dict[str, Value] = dict(attributes) if attributes else {}
         if edges:
-            for kind, mark in edges:
-                span.add_link(mark.context, _LINK_ATTRIBUTES[kind])
+            for _, mark in edges:
+                span.add_link(mark.context)
             more[a.EDGES_CLOSE] = [f"{kind}:{mark.event_id}" for kind, mark in edges]
         if status != "ok":
             more[a.STATUS] = status
@@ -255,10 +253,16 @@ keepers: Final[list[Callable[[Scope | None], Scope | None]]] = []
 """Adapters that know the scope where others put contexts of their own in place of ours."""
 
 
+def lies_below(span: Span, context: Context | None) -> bool:
+    """Whether what begins under `context` has `span` as its OTel parent; None stands for it."""
+    return context is None or context.get(_SPAN) is span
+
+
 def scope_of(context: Context) -> Scope | None:
     """Return the activation or tool call in which code runs under `context`, if any."""
     found = context.get(_SCOPE)
     scope = found if isinstance(found, Scope) else None
-    for keeper in keepers:
-        scope = keeper(scope)
+    if keepers:
+        for keeper in keepers:
+            scope = keeper(scope)
     return scope

@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from opentelemetry import trace
-
 from orchtrace_otel import attributes as a
 from orchtrace_otel.flow import Edge, Mark
 from orchtrace_otel.spans._activation import Activation
-from orchtrace_otel.spans._interval import ENDS, POINT, Interval, Scope
+from orchtrace_otel.spans._interval import ENDS, POINT, Interval, Scope, lies_below
 from orchtrace_otel.spans._tracing import Attributes, Value
 
 if TYPE_CHECKING:
@@ -75,7 +73,7 @@ def open_activation(  # noqa: PLR0913 - one keyword a fact of the opening
 
 def _name_parent(parent: Activation, context: Context | None, facts: dict[str, Value]) -> None:
     """Name the activation on a span whose OTel parent is another span, such as a user's."""
-    if context is not None and trace.get_current_span(context) is not parent.span:
+    if not lies_below(parent.span, context):
         facts[a.ACTIVATION] = parent.span_id
 
 

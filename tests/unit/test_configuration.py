@@ -480,3 +480,17 @@ print("parent", orchtrace.flush(5), len(kept.traces))
         )
         == "child True 0\nparent True 1\n"
     )
+
+
+def test_a_later_call_keeps_what_it_does_not_name(provider: TracerProvider) -> None:
+    """A bare `configure()`, say by a library, takes nothing from what the host set up."""
+    kept = Kept()
+    orchtrace.configure(tracer_provider=provider, exporters=[kept], rewards={"calm": lambda _: 1})
+    orchtrace.configure(tracer_provider=provider)
+    team()
+    assert orchtrace.flush()
+    assert [trace.rewards["calm"] for trace in kept.traces] == [1.0]
+    orchtrace.configure(tracer_provider=provider, exporters=[])
+    team()
+    assert orchtrace.flush()
+    assert len(kept.traces) == 1

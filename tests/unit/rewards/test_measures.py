@@ -157,7 +157,7 @@ def test_a_run_in_no_time_divides_nothing_by_zero(make_event, make_edges):
         "peak_concurrency": 1,
         "parallelism_efficiency": 1.0,
         "protocol_overhead": 0.0,
-        "waste": 1.0,
+        "waste": 0.0,
     }
 
 
@@ -278,7 +278,7 @@ def test_a_run_that_works_by_itself_wastes_nothing(make_event, make_edges):
 def test_an_empty_trace_has_no_times():
     """Without events nothing is known but that no token was spent."""
     measures, flags = measure(Trace("run", "task", ()))
-    assert (measures, flags) == ({"protocol_overhead": 0.0, "waste": 1.0}, frozenset())
+    assert (measures, flags) == ({"protocol_overhead": 0.0, "waste": 0.0}, frozenset())
 
 
 def test_foreign_keys_of_any_type_raise_nothing(fork3):

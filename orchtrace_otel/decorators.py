@@ -189,7 +189,9 @@ def team(
     Args:
         target: What is decorated, or the team's name.
         name: The team's name where `target` is an object.
-        task_id: What is asked; runs of one task can be compared.
+        task_id: What is asked; runs of one task can be compared. Unless given, a keyed
+            hash of the input where `ORCHTRACE_KEY` or `ORCHTRACE_STORE` is set, else
+            the run's id.
         tags: Your own keys and values, texts both.
         reward: Called with what a run returned; gives the task's reward, a number,
             or several by component. What it raises costs the reward, not the run.

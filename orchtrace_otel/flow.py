@@ -145,12 +145,13 @@ class Flow:
 
     def take(self, edge_type: str = "causal") -> list[Edge]:
         """Return the causes of what the flow does next; returns are handed out once."""
-        if self._pending or self._forks is not None or self.joined is not None:
-            return [(edge_type, self.last), *self.drain()]
-        return [(edge_type, self.last)]
+        return [(edge_type, self.last), *self._hand_out()]
 
     def drain(self) -> list[Edge]:
         """Return what came back since the flow last did something."""
+        return self._hand_out().copy()
+
+    def _hand_out(self) -> list[Edge]:
         if self._forks is not None or self.joined is not None:
             self._join()
         edges = self._pending
@@ -159,7 +160,7 @@ class Flow:
             self._dropped += len(edges)
             self._pending = []
             self._told = 0
-        return edges.copy()
+        return edges
 
     def _join(self) -> None:
         """Take in what came back to forks, in the place of what led to it."""

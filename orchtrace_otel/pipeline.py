@@ -11,8 +11,9 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections import Counter, OrderedDict
+from collections import Counter, OrderedDict, deque
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -38,43 +39,55 @@ if TYPE_CHECKING:
     from opentelemetry.context import Context
 
 
+_BATCH: Final = 256
+"""Ended spans of a run that may wait to become records, away from the host's next call."""
+
+
 class _Open:
     """A run that is open: its spans so far.
 
     Attributes:
         run: The run.
-        records: Its finished spans.
         waiting: How many spans of others are open in it.
         since: When it was opened, seconds of the monotonic clock.
         over: How many spans were not kept, for there were too many.
     """
 
-    __slots__ = ("_most", "over", "records", "run", "since", "waiting")
+    __slots__ = ("_ended", "_most", "_records", "over", "run", "since", "waiting")
 
     def __init__(self, run: Run, most: int) -> None:
         self.run = run
-        self.records: list[SpanRecord] = []
         self.waiting = 0
         self.since = time.monotonic()
         self.over = 0
         self._most = most
+        self._ended: deque[tuple[str, ReadableSpan, int]] = deque()
+        self._records: list[SpanRecord] = []
 
     def ended(self, interval: Interval, end: int) -> None:
-        """Keep a light record of a span of ours."""
+        """Keep a span of ours, which becomes a light record before long."""
         span = interval.span
-        if not isinstance(span, ReadableSpan):
-            return
-        if len(self.records) >= self._most:
-            self.over += 1
-            return
-        # The attributes are a view of a mapping that can be copied as a whole.
-        view: Any = span.attributes
-        self.records.append(_record(span, interval.span_id, end, view.copy()))
+        if isinstance(span, ReadableSpan):
+            ended = self._ended
+            ended.append((interval.span_id, span, end))
+            if len(ended) >= _BATCH:
+                self.records()
+
+    def records(self) -> list[SpanRecord]:
+        """Return light records of all spans that have ended."""
+        # Other threads end spans meanwhile, and may be here as well.
+        with suppress(IndexError):
+            while True:
+                span_id, span, end = self._ended.popleft()
+                # The attributes are a view of a mapping that can be copied as a whole.
+                view: Any = span.attributes
+                self.keep(_record(span, span_id, end, view.copy()))
+        return self._records
 
     def keep(self, record: SpanRecord) -> None:
         """Keep a record, within the limit."""
-        if len(self.records) < self._most:
-            self.records.append(record)
+        if len(self._records) < self._most:
+            self._records.append(record)
         else:
             self.over += 1
 
@@ -169,7 +182,8 @@ class Pipeline(SpanProcessor):
         old.run.flag("given_up")
         _write_facts(old.run)
         root = _record_of_root(old.run, time.time_ns())
-        trace = self._finish(old.run, [*old.records, root] if root else old.records)
+        records = old.records()
+        trace = self._finish(old.run, [*records, root] if root else records)
         if trace is None:
             self.lose("traces_failed")
         else:
@@ -189,8 +203,7 @@ class Pipeline(SpanProcessor):
         root = _record_of_root(run, end)
         if root is None:
             return {}
-        opened.records.append(root)
-        trace = self._finish(run, opened.records)
+        trace = self._finish(run, [*opened.records(), root])
         if trace is None:
             self.lose("traces_failed")
             return {}
@@ -276,6 +289,7 @@ class Pipeline(SpanProcessor):
     def _let_go(self, opened: _Open) -> None:
         """Stop following a run, and waiting for spans of others that are open in it still."""
         opened.run.followed = None
+        opened.records()
         if opened.over:
             opened.run.flag("truncated")
             self.lose("spans_over_limit", opened.over)

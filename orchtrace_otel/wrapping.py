@@ -51,7 +51,7 @@ _FUTURE: Final = "add_done_callback"
 def _trace_call(plan: Plan, function: Callable[..., Any], owner: object) -> Callable[..., Any]:
     @functools.wraps(function)
     def traced(*args: Any, **kwargs: Any) -> Any:
-        call = open_call(plan, _whose(owner, args), args, kwargs)
+        call = open_call(plan, None if owner is None else _whose(owner, args), args, kwargs)
         if call is None:
             return function(*args, **kwargs)
         token = call.scope.attach()
@@ -134,7 +134,7 @@ def _detach_late(call: Call, token: Any, error: BaseException | None) -> None:
 def _trace_coroutine(plan: Plan, function: Callable[..., Any], owner: object) -> Callable[..., Any]:
     @functools.wraps(function)
     async def traced(*args: Any, **kwargs: Any) -> Any:
-        call = open_call(plan, _whose(owner, args), args, kwargs)
+        call = open_call(plan, None if owner is None else _whose(owner, args), args, kwargs)
         if call is None:
             return await function(*args, **kwargs)
         token = call.scope.attach()
@@ -156,7 +156,7 @@ def _trace_generator(plan: Plan, function: Callable[..., Any], owner: object) ->
     @functools.wraps(function)
     def traced(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
         inner: Generator[Any, Any, Any] = function(*args, **kwargs)
-        call = open_call(plan, _whose(owner, args), args, kwargs)
+        call = open_call(plan, None if owner is None else _whose(owner, args), args, kwargs)
         if call is None:
             return (yield from inner)
         step = functools.partial(next, inner)
@@ -201,7 +201,7 @@ def _trace_async_generator(
     @functools.wraps(function)
     async def traced(*args: Any, **kwargs: Any) -> AsyncGenerator[Any, Any]:
         inner = function(*args, **kwargs)
-        call = open_call(plan, _whose(owner, args), args, kwargs)
+        call = open_call(plan, None if owner is None else _whose(owner, args), args, kwargs)
         step: Callable[[], Any] = inner.__anext__
         while True:
             token = None if call is None else call.scope.attach()

@@ -127,7 +127,11 @@ class Activation(Scope):
         """Give an instance back: the next call of that name from here uses it again."""
         if self.idle is None:
             self.idle = {}
-        self.idle.setdefault(agent, []).append(instance)
+        idle = self.idle.get(agent)
+        if idle is None:
+            self.idle[agent] = [instance]
+        else:
+            idle.append(instance)
 
     def remember(self, mark: Mark, result: object, agent: str) -> None:
         """Remember what a callee gave back, by identity, for an aggregate that merges it."""

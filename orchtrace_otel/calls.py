@@ -134,16 +134,13 @@ def _open_run(
     return Call(plan, agent, root.flow, run)
 
 
-_WELL: Final = spans.outcome(None)
-
-
 @guarded
 def close_call(call: Call, result: object, error: BaseException | None = None) -> None:
     """Close a call, once, that came back with `result` or ended with `error`."""
     scope, flow, plan = call.scope, call.flow, call.plan
     if scope.is_closed:
         return
-    status, reason = _WELL if error is None else spans.outcome(error)
+    status = "ok" if error is None else spans.outcome(error)[0]
     if flow is not None:
         scope.end(status, (), error if status == "error" else None)
         closed = scope.closed
@@ -152,21 +149,8 @@ def close_call(call: Call, result: object, error: BaseException | None = None) -
             _give_back(plan, scope, closed, result, error)
         else:
             flow.returned(closed, "tool_dependency")
-    run = call.run
-    if run is None:
-        return
-    run.root.owner = None
-    if plan.reward is not None and error is None:
-        from orchtrace_otel.rewards.given import given_rewards  # noqa: PLC0415 - only who gives any
-
-        for reward in given_rewards(plan.reward, result, run.flag):
-            run.record(reward)
-    run.close(
-        stop_reason=reason,
-        stop_detail=None if error is None else spans.error_type(error),
-        status=status,
-        error=error if status == "error" else None,
-    )
+    if call.run is not None:
+        _close_run(call.run, plan, result, error)
 
 
 def _give_back(
@@ -181,3 +165,20 @@ def _give_back(
     agent.owner = None
     if error is None:
         caller.remember(closed, result, plan.name)
+
+
+def _close_run(run: Run, plan: Plan, result: object, error: BaseException | None) -> None:
+    """Stop the run that a call began, with the reward that its result earns."""
+    status, reason = spans.outcome(error)
+    run.root.owner = None
+    if plan.reward is not None and error is None:
+        from orchtrace_otel.rewards.given import given_rewards  # noqa: PLC0415 - only who gives any
+
+        for reward in given_rewards(plan.reward, result, run.flag):
+            run.record(reward)
+    run.close(
+        stop_reason=reason,
+        stop_detail=None if error is None else spans.error_type(error),
+        status=status,
+        error=error if status == "error" else None,
+    )

@@ -150,22 +150,31 @@ class Interval:
             return
         self.is_closed = True
         span = self.span
+        if edges or attributes or status != "ok" or error is not None:
+            self._write_close(status, edges, error, attributes)
+        if status == "error":
+            span.set_status(Status(StatusCode.ERROR))
+        if getattr(span, "dropped_attributes", 0):
+            self.write_again()
+        self._finish(self.run.now())
+
+    def _write_close(
+        self,
+        status: str,
+        edges: Sequence[Edge],
+        error: BaseException | None,
+        attributes: Attributes | None,
+    ) -> None:
         more: dict[str, Value] = dict(attributes) if attributes else {}
         if edges:
             for _, mark in edges:
-                span.add_link(mark.context)
+                self.span.add_link(mark.context)
             more[a.EDGES_CLOSE] = [f"{kind}:{mark.event_id}" for kind, mark in edges]
         if status != "ok":
             more[a.STATUS] = status
         if error is not None:
             more[a.ERROR_TYPE] = error_type(error)
-        if more:
-            span.set_attributes(more)
-            self._written.update(more)
-        if status == "error":
-            span.set_status(Status(StatusCode.ERROR))
-        self.write_again()
-        self._finish(self.run.now())
+        self.set(more)
 
     def write_again(self) -> None:
         """Set our attributes again where the host filled the span up: the SDK evicts the oldest."""

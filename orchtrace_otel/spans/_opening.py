@@ -57,7 +57,8 @@ def open_activation(  # noqa: PLR0913 - one keyword a fact of the opening
         facts[a.BY] = by
     if attributes:
         facts.update(attributes)
-    _name_parent(parent, context, facts)
+    if not lies_below(parent.span, context):
+        facts[a.ACTIVATION] = parent.span_id  # its OTel parent is another span, such as a user's
     return Activation(
         run,
         parent,
@@ -69,12 +70,6 @@ def open_activation(  # noqa: PLR0913 - one keyword a fact of the opening
         instance,
         role,
     )
-
-
-def _name_parent(parent: Activation, context: Context | None, facts: dict[str, Value]) -> None:
-    """Name the activation on a span whose OTel parent is another span, such as a user's."""
-    if not lies_below(parent.span, context):
-        facts[a.ACTIVATION] = parent.span_id
 
 
 def open_tool(  # noqa: PLR0913 - one keyword a fact of the call
@@ -97,7 +92,8 @@ def open_tool(  # noqa: PLR0913 - one keyword a fact of the call
         facts[a.TOOL_CALL_ID] = call_id
     if attributes:
         facts.update(attributes)
-    _name_parent(parent, context, facts)
+    if not lies_below(parent.span, context):
+        facts[a.ACTIVATION] = parent.span_id  # its OTel parent is another span, such as a user's
     return Scope(parent.run, parent, f"{a.EXECUTE_TOOL} {tool}", facts, edges, context, ENDS)
 
 
@@ -117,7 +113,8 @@ def open_turn(
         facts[a.PROVIDER] = provider
     if attributes:
         facts.update(attributes)
-    _name_parent(parent, context, facts)
+    if not lies_below(parent.span, context):
+        facts[a.ACTIVATION] = parent.span_id  # its OTel parent is another span, such as a user's
     name = a.CHAT if model is None else f"{a.CHAT} {model}"
     return Interval(parent.run, parent, name, facts, (), context, POINT)
 
@@ -133,7 +130,8 @@ def open_interval(  # noqa: PLR0913 - one keyword a fact of the event
 ) -> Interval:
     """Open an event that takes time: an aggregate, a decision, a human's intervention."""
     facts: dict[str, Value] = dict(attributes) if attributes else {}
-    _name_parent(parent, context, facts)
+    if not lies_below(parent.span, context):
+        facts[a.ACTIVATION] = parent.span_id  # its OTel parent is another span, such as a user's
     return open_point(parent, verb, f"{verb} {name or parent.agent}", edges, facts, context)
 
 

@@ -43,11 +43,11 @@ class Run:
     """
 
     __slots__ = (
+        "_clock",
         "_instances",
         "_last",
-        "_monotonic",
+        "_offset",
         "_root",
-        "_wall",
         "flags",
         "followed",
         "id",
@@ -85,8 +85,8 @@ class Run:
         self.open_spans = 0
         self._instances: dict[str, int] = {}
         self.where = ""
-        self._wall = time.time_ns()
-        self._monotonic = time.perf_counter_ns()
+        self._clock = tracing.clock
+        self._offset = time.time_ns() - time.perf_counter_ns()
         self._last = 0
 
     @property
@@ -115,11 +115,7 @@ class Run:
         One reading of the wall clock a run, carried on by the monotonic one: a clock
         that is set back while a run is open must not put effects before their causes.
         """
-        clock = self.tracing.clock
-        if clock is not None:
-            now = int(clock())
-        else:
-            now = self._wall + time.perf_counter_ns() - self._monotonic
+        now = self._offset + time.perf_counter_ns() if self._clock is None else self._clock()
         if now <= self._last:
             now = self._last + 1
         self._last = now

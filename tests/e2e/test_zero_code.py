@@ -66,3 +66,25 @@ def test_application_without_a_line_of_ours_is_traced(
     trace = Trace.from_json(line)
     assert trace.system == system
     assert "writer" in {event.agent for event in trace.events}
+
+
+def test_a_wrong_setting_costs_the_traces_not_the_application(tmp_path: Path) -> None:
+    """Whoever starts us without a line of code gets one line that says what is wrong."""
+    (tmp_path / "app.py").write_text("print('hi!')\n")
+    done = subprocess.run(
+        [Path(sys.executable).with_name("opentelemetry-instrument"), sys.executable, "app.py"],
+        cwd=tmp_path,
+        env=os.environ
+        | {
+            "OTEL_TRACES_EXPORTER": "none",
+            "OTEL_METRICS_EXPORTER": "none",
+            "OTEL_LOGS_EXPORTER": "none",
+            "ORCHTRACE_MAX_SPANS": "many",
+        },
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (0, "hi!\n")
+    assert "orchtrace traces nothing: ORCHTRACE_MAX_SPANS must be a whole number" in done.stderr
+    assert "Traceback" not in done.stderr

@@ -3,7 +3,9 @@
 OrchtraceError
 ├── ConfigError             (ValueError)   a wrong argument or setting
 ├── MissingDependencyError  (ImportError)  a framework or library that was asked for by name
-└── TraceFormatError        (ValueError)   a file or document that is no trace
+├── TraceFormatError        (ValueError)   a file or document that is no trace
+├── ContentError            (LookupError)  content that a ref names and that is not there
+└── StoppingError           (ValueError)   decision points or a stopping model that cannot be used
 
 Nothing is raised into a running host application: there `_guard` logs and counts.
 Messages say what must hold, what came and what to do.
@@ -26,3 +28,11 @@ class MissingDependencyError(OrchtraceError, ImportError):
 
 class TraceFormatError(OrchtraceError, ValueError):
     """A document is not an orchestration trace."""
+
+
+class ContentError(OrchtraceError, LookupError):
+    """Content that a ref names is not in the store, or is not what it should be."""
+
+
+class StoppingError(OrchtraceError, ValueError):
+    """Decision points or a stopping model do not hold what they must."""

@@ -1,0 +1,209 @@
+"""Decision points: where a run could have stopped, what was seen there, what it was worth.
+
+A trace that names its points (`decision_point`) has those; one that names none has
+every event with `features`. An event with `answer_now` is always one. The price of
+stopping at the n-th point is n steps.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final, NamedTuple, cast
+
+from orchtrace_otel.errors import StoppingError
+from orchtrace_otel.model import Event, Trace
+
+ANSWER_NOW: Final = "answer_now"
+"""Event key, and component of a reward whose target is the event: success of stopping there."""
+
+LIMITS: Final = frozenset({"max_steps", "token_budget", "time_budget"})
+"""Stop reasons of runs that nobody could have let go on."""
+
+
+class Point(NamedTuple):
+    """One decision point.
+
+    Attributes:
+        event: Id of its event.
+        step: Which point of its run it is, from 1 on; what stopping there costs, in steps.
+        t: Seconds since the run began.
+        tokens: Tokens known until then.
+        features: What was seen; None where the log does not say.
+        answer_now: Graded success of stopping there, 0 to 1; None where nobody graded it.
+        stop_probability: How likely the logged policy was to stop there; None where unknown.
+    """
+
+    event: str
+    step: int
+    t: float
+    tokens: float
+    features: Mapping[str, float] | None = None
+    answer_now: float | None = None
+    stop_probability: float | None = None
+
+
+class Course(NamedTuple):
+    """One run as stopping sees it.
+
+    Attributes:
+        run: Its trace id.
+        task: What was asked; runs of one task share it.
+        points: Its decision points in order; the last one is where the log stopped.
+        is_limited: Whether a limit ended it, so that no policy could have gone on.
+        reason: Why it stopped; None where the trace does not say.
+    """
+
+    run: str
+    task: str
+    points: tuple[Point, ...]
+    is_limited: bool = False
+    reason: str | None = None
+
+
+def read_course(trace: Trace, outcome: str | None = None) -> Course:
+    """Return the decision points of a run.
+
+    Args:
+        trace: The run.
+        outcome: Component of the team's reward that is the graded success of the answer
+            that the run gave: the last point has it where nothing else grades it.
+
+    Raises:
+        StoppingError: If a feature or a grade is no number, or a grade is not 0 to 1.
+
+    Example:
+        >>> seen = {"verb": "decide", "features": {"step": 1}, "answer_now": 0.5}
+        >>> trace = Trace("run", "task", (Event("e1", 2, "orchestrator_decision", "lead", seen),))
+        >>> read_course(trace).points[0].answer_now
+        0.5
+    """
+    graded = _graded(trace)
+    tokens = 0.0
+    points: list[Point] = []
+    at = _point_keys(trace)
+    for event in trace.events:
+        spent = event.get("tokens")
+        tokens += spent if isinstance(spent, (int, float)) else 0
+        if at is not None and (at in event.keys or ANSWER_NOW in event.keys or event.id in graded):
+            points.append(_point(trace, event, len(points) + 1, tokens, graded))
+    if outcome is not None and points and points[-1].answer_now is None:
+        final = trace.rewards.get(outcome)
+        points[-1] = points[-1]._replace(answer_now=_grade(trace, points[-1].event, final))
+    stop = trace.stop
+    reason = None if stop is None else stop.get("stop_reason")
+    return Course(trace.trace_id, trace.task_id, tuple(points), reason in LIMITS, reason)
+
+
+def read_courses(traces: Iterable[Trace], outcome: str | None = None) -> list[Course]:
+    """Return the courses of those runs that have decision points."""
+    courses = (read_course(trace, outcome) for trace in traces)
+    return [course for course in courses if course.points]
+
+
+def feature_names(courses: Iterable[Course]) -> tuple[str, ...]:
+    """Return the names of the features, in the order of the first point that has any.
+
+    Raises:
+        StoppingError: If a point has other features than the first one.
+    """
+    first: Mapping[str, float] | None = None
+    for course in courses:
+        for point in course.points:
+            seen = point.features
+            if seen is None:
+                continue
+            if first is None:
+                first = seen
+            elif seen.keys() != first.keys():
+                _refuse_other_names(course, point, first, seen)
+    return tuple(first or ())
+
+
+def seen_points(course: Course) -> Iterator[tuple[int, Point, Mapping[str, float]]]:
+    """Yield the points whose features are known, with their places."""
+    for place, point in enumerate(course.points):
+        if point.features is not None:
+            yield place, point, point.features
+
+
+def _refuse_other_names(
+    course: Course, point: Point, first: Mapping[str, float], seen: Mapping[str, float]
+) -> None:
+    lacks = sorted(first.keys() - seen.keys())
+    more = sorted(seen.keys() - first.keys())
+    what = f"lacks {', '.join(lacks)}" if lacks else f"has {', '.join(more)} as well"
+    msg = (
+        f"all decision points must have the same features, but event {point.event!r} of run "
+        f"{course.run!r} {what}; write a number for what is not known, or leave the point's "
+        "features out"
+    )
+    raise StoppingError(msg)
+
+
+def _point_keys(trace: Trace) -> str | None:
+    """Return the key that makes an event of this trace a decision point."""
+    keys = {
+        key for event in trace.events for key in ("decision_point", "features") if event.get(key)
+    }
+    if "decision_point" in keys:
+        return "decision_point"
+    return "features"
+
+
+def _graded(trace: Trace) -> Mapping[str, float]:
+    """Return the grades that came as rewards of events, such as those given later."""
+    records = trace.reward_records
+    return {
+        record.target: record.value
+        for record in records
+        if record.component == ANSWER_NOW and record.target is not None
+    }
+
+
+def _point(
+    trace: Trace, event: Event, step: int, tokens: float, graded: Mapping[str, float]
+) -> Point:
+    found = event.get(ANSWER_NOW)
+    answer_now = _grade(trace, event.id, graded.get(event.id) if found is None else found)
+    seen = event.get("features")
+    return Point(
+        event.id,
+        step,
+        event.t,
+        tokens,
+        None if seen is None else _features(trace, event.id, seen),
+        answer_now,
+        _grade(trace, event.id, event.get("stop_probability"), "stop_probability"),
+    )
+
+
+def _features(trace: Trace, event: str, seen: object) -> Mapping[str, float]:
+    if not isinstance(seen, Mapping):
+        msg = (
+            f"features of event {event!r} of run {trace.trace_id!r} must be an object of "
+            f"numbers, got {type(seen).__name__}"
+        )
+        raise StoppingError(msg)
+    features: dict[str, float] = {}
+    for name, value in cast("Mapping[str, Any]", seen).items():
+        if not isinstance(value, (int, float)) or not math.isfinite(value):
+            msg = (
+                f"feature {name!r} of event {event!r} of run {trace.trace_id!r} must be a "
+                f"finite number, got {value!r}"
+            )
+            raise StoppingError(msg)
+        features[name] = float(value)
+    return features
+
+
+def _grade(trace: Trace, event: str, value: Any, what: str = ANSWER_NOW) -> float | None:
+    if value is None:
+        return None
+    if not isinstance(value, (int, float)) or not 0 <= value <= 1:
+        msg = (
+            f"{what} of event {event!r} of run {trace.trace_id!r} must be a number from 0 to 1, "
+            f"got {value!r}; leave it out where it is not known"
+        )
+        raise StoppingError(msg)
+    return float(value)

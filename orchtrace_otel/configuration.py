@@ -29,7 +29,7 @@ from orchtrace_otel.rewards import RewardFunction, RewardResult
 from orchtrace_otel.sampling import RecordOurs
 from orchtrace_otel.settings import CAPTURE_VARIABLE, NO_CONTENT, Settings
 from orchtrace_otel.spans import Tracing
-from orchtrace_otel.store import key_of
+from orchtrace_otel.content.key import key_of
 
 if TYPE_CHECKING:
     from opentelemetry._logs import LoggerProvider

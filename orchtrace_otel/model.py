@@ -264,6 +264,7 @@ class Turn(_Record):
         event: Id of the event that carries its tokens.
         prompt_ref: Where the prompt is kept, where content is captured.
         completion_ref: Where the completion is kept, where content is captured.
+        content_ref: Where all of the turn is kept, its tokens too; `content.read_turn` reads it.
     """
 
     id: str
@@ -281,6 +282,7 @@ class Turn(_Record):
     event: str | None = None
     prompt_ref: str | None = None
     completion_ref: str | None = None
+    content_ref: str | None = None
 
     @property
     def tokens(self) -> int | None:

@@ -110,4 +110,5 @@ def _turn(events: Events, call: _Call, owner: str, event_id: str) -> Turn:
         event=event_id,
         prompt_ref=word(found, a.PROMPT_REF),
         completion_ref=word(found, a.COMPLETION_REF),
+        content_ref=word(found, a.CONTENT_REF),
     )

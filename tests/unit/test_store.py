@@ -10,7 +10,7 @@ from opentelemetry.sdk.trace import TracerProvider
 
 import orchtrace_otel as orchtrace
 from orchtrace_otel import content
-from orchtrace_otel.store import key_of
+from orchtrace_otel.content.key import key_of
 
 
 def test_processes_that_share_a_store_share_its_key(tmp_path: Path) -> None:

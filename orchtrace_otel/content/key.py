@@ -1,4 +1,4 @@
-"""The folder that processes share: today the key that they hash content with."""
+"""The key of a store: what the processes that share it hash content with."""
 
 from __future__ import annotations
 

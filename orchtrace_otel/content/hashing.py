@@ -1,9 +1,4 @@
-"""The gate for content: prompts, completions, arguments, results, texts of any kind.
-
-Off by default: nothing that people or models wrote leaves the process through any
-field. What is hashed without being captured is hashed with a key, so that a short
-text cannot be guessed from its hash.
-"""
+"""Hashes of content that is not captured: keyed, so that a short text cannot be guessed."""
 
 from __future__ import annotations
 

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from orchtrace_otel.adapter import Instrumented
     from orchtrace_otel.configuration import configure, flush, instrument, losses, shutdown
     from orchtrace_otel.propagation import extract, inject
+    from orchtrace_otel.rewards import reward
 
 __all__ = [
     "ConfigError",
@@ -59,6 +60,7 @@ __all__ = [
     "losses",
     "message",
     "record_reward",
+    "reward",
     "shutdown",
     "spawn",
     "stop",
@@ -76,6 +78,7 @@ _LATER: Final = {
     "inject": "propagation",
     "instrument": "configuration",
     "losses": "configuration",
+    "reward": "rewards",
     "shutdown": "configuration",
 }
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from typing import SupportsFloat, TypeAlias, cast
+from typing import NamedTuple, SupportsFloat, TypeAlias, cast
 
 from orchtrace_otel._guard import guarded
 from orchtrace_otel.model import Reward, Trace
+from orchtrace_otel.rewards.contract import Contract, contract_of
 
 RewardResult: TypeAlias = (
     Reward | Iterable[Reward] | SupportsFloat | Mapping[str, SupportsFloat | None]
@@ -16,8 +17,10 @@ RewardResult: TypeAlias = (
 RewardFunction: TypeAlias = tuple[str, Callable[[Trace], RewardResult | None]]
 """A name, and a function from a trace to rewards; None says that there is none.
 
-A number is a reward of the team under the function's name, a mapping has one such
-reward for each component (None: no such reward), and `Reward` says all the rest.
+A number is a reward under the function's name, of the team unless the function declares
+another unit (`contract.reward`). A mapping has one reward for each component, or for each
+target where the declared unit is not the team (None: no such reward), and `Reward` says
+all the rest.
 """
 
 
@@ -34,11 +37,12 @@ def call(name: str, function: Callable[[Trace], RewardResult | None], trace: Tra
         return []
     if isinstance(result, Reward):
         return [result]
+    make = _Maker(trace, name, contract_of(function))
     if isinstance(result, Mapping):
-        components = cast("Mapping[str, SupportsFloat | None]", result).items()
-        return [_reward(trace, name, key, value) for key, value in components if value is not None]
+        numbers = cast("Mapping[str, SupportsFloat | None]", result).items()
+        return [make.one(key, value) for key, value in numbers if value is not None]
     if isinstance(result, SupportsFloat):
-        return [_reward(trace, name, name, result)]
+        return [make.reward(name, None, result)]
     rewards: list[Reward] = []
     for reward in cast("Iterable[object]", result):
         if not isinstance(reward, Reward):
@@ -65,17 +69,41 @@ def apply(trace: Trace, functions: Iterable[RewardFunction]) -> tuple[list[Rewar
     failed: set[str] = set()
     for name, function in functions:
         rewards = _guarded_call(name, function, trace)
-        sound = [reward for reward in rewards or () if reward.is_sound]
+        admits = contract_of(function).admits
+        sound = [reward for reward in rewards or () if reward.is_sound and admits(reward.value)]
         found += sound
         if rewards is None or len(sound) < len(rewards):
             failed.add(f"reward_failed:{name}")
     return found, failed
 
 
-def _reward(trace: Trace, name: str, component: str, value: SupportsFloat) -> Reward:
-    # The id follows from the names, so that scoring a trace again replaces its rewards.
-    identity = f"{trace.trace_id}:{name}:{component}"
-    return Reward(id=identity, component=component, value=float(value))
+class _Maker(NamedTuple):
+    """Makes rewards of bare numbers."""
+
+    trace: Trace
+    name: str
+    contract: Contract
+
+    def one(self, key: str, value: SupportsFloat) -> Reward:
+        """A number of a mapping, whose key is a target, or of the team a component."""
+        if self.contract.unit == "team":
+            return self.reward(key, None, value)
+        return self.reward(self.name, key, value)
+
+    def reward(self, component: str, target: str | None, value: SupportsFloat) -> Reward:
+        contract = self.contract
+        # The id follows from the names, so that scoring a trace again replaces its rewards.
+        identity = f"{self.trace.trace_id}:{self.name}:{component if target is None else target}"
+        return Reward(
+            id=identity,
+            component=component,
+            value=float(value),
+            family=contract.family,
+            unit=contract.unit,
+            target=target,
+            estimator=contract.estimator,
+            version=contract.version,
+        )
 
 
 @guarded

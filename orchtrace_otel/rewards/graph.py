@@ -273,6 +273,28 @@ class _Reader:
         return own_work, _peak(starts, ends)
 
 
+def longest_chains(graph: Graph) -> list[int]:
+    """When each event could be over at the earliest, in nanoseconds: ft of the sheet.
+
+    Counted from where the run began. Own work stands at the close of its interval,
+    although some of it was done before what the interval waited for. Where that came
+    from outside the interval, the chain would be longer than the time that has gone by;
+    it is cut to that.
+    """
+    own_work, finish, causes, first = graph.own_work, graph.finish, graph.causes, graph.first
+    chains = [first] * len(own_work)
+    for place in graph.order:
+        over = first
+        for cause in causes[place]:
+            chain = chains[cause]
+            if chain > over:  # noqa: PLR1730 - `max` costs more than all the rest
+                over = chain
+        over += own_work[place]
+        limit = finish[place]
+        chains[place] = over if over < limit else limit
+    return chains
+
+
 def nanoseconds(seconds: Any) -> int | None:
     """`seconds` in nanoseconds; None where it is no finite number.
 

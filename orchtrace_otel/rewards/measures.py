@@ -10,14 +10,14 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from orchtrace_otel.rewards.answer import find_answer, is_stop_useful, led_to
-from orchtrace_otel.rewards.graph import NANOSECONDS, Graph, read_graph
-from orchtrace_otel.rewards.tokens import protocol_tokens, read_tokens
+from orchtrace_otel.rewards.facts import Facts
+from orchtrace_otel.rewards.graph import NANOSECONDS, Graph
+from orchtrace_otel.rewards.tokens import protocol_tokens
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
 
-    from orchtrace_otel.model import Event, Trace
+    from orchtrace_otel.model import Trace
 
 
 class Run(NamedTuple):
@@ -155,9 +155,6 @@ def waste(run: Run) -> float | None:
     return _ratio(run.tokens - run.useful_tokens, run.tokens, 0.0)
 
 
-_UNTIMED: Final = ("skewed", "duplicate_ids")
-_UNCAUSAL: Final = ("cyclic", "duplicate_ids")
-
 MEASURES: Final[Mapping[str, Callable[[Run], float | None]]] = MappingProxyType(
     {
         measure.__name__: measure
@@ -179,74 +176,48 @@ MEASURES: Final[Mapping[str, Callable[[Run], float | None]]] = MappingProxyType(
 
 def measure(trace: Trace) -> tuple[dict[str, float], frozenset[str]]:
     """Every measure that `trace` tells, and flags that say why others are absent."""
-    run, flags = read_run(trace)
+    return measure_facts(Facts(trace))
+
+
+def measure_facts(facts: Facts) -> tuple[dict[str, float], frozenset[str]]:
+    """The same from facts that others share."""
+    run = read_run(facts)
     values: dict[str, float] = {}
     for name, function in MEASURES.items():
         value = function(run)
         if value is not None:
             values[name] = value
-    return values, flags
+    return values, facts.flags
 
 
-def read_run(trace: Trace) -> tuple[Run, frozenset[str]]:
-    """Read what the measures need, and flags for what cannot be had."""
-    graph = read_graph(trace)
-    tokens = read_tokens(trace)
-    flags = graph.flags if tokens is not None else graph.flags | {"tokens_unknown"}
-    timed = graph.timed and flags.isdisjoint(_UNTIMED)
-    causal = flags.isdisjoint(_UNCAUSAL)
-    useful, answered = _useful_tokens(trace.events, graph, tokens) if causal else (None, False)
-    run = Run(
-        work_ns=sum(graph.own_work) if timed else None,
-        span_ns=_longest_chain(graph) if timed and causal else None,
+def read_run(facts: Facts) -> Run:
+    """Read what the measures need."""
+    graph, tokens, chains = facts.graph, facts.tokens, facts.chains
+    useful, answered = _useful_tokens(facts) if facts.is_causal else (None, False)
+    return Run(
+        work_ns=sum(graph.own_work) if facts.is_timed else None,
+        span_ns=None if chains is None else max(chains, default=graph.first) - graph.first,
         makespan_ns=_elapsed(graph),
-        peak=graph.peak if timed else None,
+        peak=graph.peak if facts.is_timed else None,
         tokens=None if tokens is None else sum(tokens.values()),
         protocol_tokens=(
-            None if tokens is None else protocol_tokens(trace.events, tokens, graph.stop)
+            None if tokens is None else protocol_tokens(facts.events, tokens, graph.stop)
         ),
         useful_tokens=useful,
         answered=answered,
     )
-    return run, flags
 
 
-def _useful_tokens(
-    events: Sequence[Event], graph: Graph, tokens: Mapping[int, int] | None
-) -> tuple[int | None, bool]:
+def _useful_tokens(facts: Facts) -> tuple[int | None, bool]:
     """Tokens on what led to the answer, None where unknown, and whether anything did."""
+    tokens = facts.tokens
     if tokens is None:
         return None, True
-    answer = find_answer(events, graph)
-    by_itself = is_stop_useful(events, graph)
-    answered = answer is not None or by_itself
+    answered = facts.answer is not None or facts.is_stop_useful
     if not tokens:
         return 0, answered
-    useful = led_to(answer, graph)
-    if by_itself and graph.stop is not None:
-        useful.add(graph.stop)
+    useful = facts.useful
     return sum(count for place, count in tokens.items() if place in useful), answered
-
-
-def _longest_chain(graph: Graph) -> int:
-    """Own work along the longest chain of causes, in nanoseconds.
-
-    Own work stands at the close of its interval, although some of it was done before
-    what the interval waited for. Where that came from outside the interval, the chain
-    would be longer than the time that has gone by; it is cut to that.
-    """
-    own_work, finish, causes, first = graph.own_work, graph.finish, graph.causes, graph.first
-    chains = [first] * len(own_work)  # the time at which each event's chain could be over
-    for place in graph.order:
-        over = first
-        for cause in causes[place]:
-            chain = chains[cause]
-            if chain > over:  # noqa: PLR1730 - `max` costs more than all the rest
-                over = chain
-        over += own_work[place]
-        limit = finish[place]
-        chains[place] = over if over < limit else limit
-    return max(chains, default=first) - first
 
 
 def _elapsed(graph: Graph) -> int | None:

@@ -145,6 +145,11 @@ def verbs() -> None:
         pass
 
 
+@orchtrace.reward(family="R7", unit="agent", estimator="structural", range=(0, 1), version="2")
+def busy(trace: orchtrace.Trace) -> Mapping[str, float]:
+    return {event.agent: 1.0 for event in trace.events}
+
+
 def setting_up() -> None:
     def reward(trace: orchtrace.Trace) -> Mapping[str, float]:
         return {"events": len(trace.events)}

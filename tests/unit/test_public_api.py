@@ -29,6 +29,7 @@ NAMES = [
     "losses",
     "message",
     "record_reward",
+    "reward",
     "shutdown",
     "spawn",
     "stop",
@@ -51,6 +52,7 @@ PARAMETERS = {
     "message": "(to, content)",
     "record_reward": "(component, value, *, run_id, event_id, family, unit, target, estimator, "
     "provisional, n, se, version)",
+    "reward": "(*, family, unit, estimator, range, inputs, version)",
     "shutdown": "()",
     "spawn": "(agent)",
     "stop": "(reason, detail)",

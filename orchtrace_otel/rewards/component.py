@@ -1,0 +1,155 @@
+"""A built-in reward: a function of shared facts with a contract, and where its numbers go.
+
+A `Component` is itself a plain function of a `Trace`. Its number goes to `metrics`, or is
+a reward: a number of the team is one of the trace, a mapping from positions of events goes
+onto these events (key `rewards`), a mapping from names (agents, roles) becomes records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
+
+from orchtrace_otel._guard import guarded
+from orchtrace_otel.rewards.contract import Contract
+from orchtrace_otel.rewards.facts import Facts
+from orchtrace_otel.rewards.records import record
+
+if TYPE_CHECKING:
+    from orchtrace_otel.model import Trace
+
+Values: TypeAlias = float | Mapping[int, float] | Mapping[str, float] | None
+"""A number; numbers by position of the event, or by name of the agent or role; none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Component:
+    """One built-in reward or metric: call it with a trace, or read it from shared facts.
+
+    Attributes:
+        name: Its component in `rewards`, or its name in `metrics`.
+        contract: What its numbers are.
+        read: The function of `Facts`; it gives None where the trace does not tell.
+        is_metric: Whether it goes to `metrics` rather than to the rewards.
+        needs_outcome: Whether it can only be told once the outcome is known.
+    """
+
+    name: str
+    contract: Contract
+    read: Callable[[Facts], Values]
+    is_metric: bool = False
+    needs_outcome: bool = False
+
+    def __call__(self, trace: Trace) -> Values:
+        """Return the values for a trace, as a reward function does."""
+        return self.read(Facts(trace))
+
+
+def component(  # noqa: PLR0913 - what a reward declares
+    *,
+    family: str,
+    unit: str = "team",
+    estimator: str = "structural",
+    range: tuple[float, float],  # noqa: A002 - as in `reward`
+    inputs: tuple[str, ...] = (),
+    version: str = "1",
+    is_metric: bool = False,
+    needs_outcome: bool = False,
+) -> Callable[[Callable[[Facts], Values]], Component]:
+    """Make a function of `Facts` a `Component` of its name.
+
+    Example:
+        >>> @component(family="R7", range=(0, 1))
+        ... def calm(facts):
+        ...     return 1 / len(facts.events) if facts.events else None
+        >>> from orchtrace_otel.model import Event, Trace
+        >>> calm(Trace("run", "task", (Event("e", 0, "message", "lead"),)))
+        1.0
+    """
+    contract = Contract(
+        family=family,
+        unit=unit,
+        estimator=estimator,
+        low=range[0],
+        high=range[1],
+        inputs=inputs,
+        version=version,
+    )
+
+    def make(function: Callable[[Facts], Values]) -> Component:
+        return Component(function.__name__, contract, function, is_metric, needs_outcome)
+
+    return make
+
+
+class Findings:
+    """What the components found for one trace.
+
+    Attributes:
+        metrics: Name to number.
+        team: Component to number: the rewards of the team.
+        records: Records of rewards, without those of events.
+        events: Component to number, by position of the event.
+        failed: A flag for each component that raised, or gave what it must not.
+    """
+
+    def __init__(self) -> None:
+        self.metrics: dict[str, float] = {}
+        self.team: dict[str, float] = {}
+        self.records: list[dict[str, Any]] = []
+        self.events: dict[int, dict[str, float]] = {}
+        self.failed: set[str] = set()
+
+    def take(self, one: Component, facts: Facts) -> None:
+        """Add what one component says; what fails costs that component only."""
+        if not self._took(one, facts):
+            self.failed.add(f"reward_failed:{one.name}")
+
+    @guarded
+    def _took(self, one: Component, facts: Facts) -> bool:
+        values = one.read(facts)
+        if values is not None:
+            self._add(one, facts, values)
+        return True
+
+    def _add(self, one: Component, facts: Facts, values: Values) -> None:
+        if not isinstance(values, Mapping):
+            number = cast("float", values)
+            _demand(one, number)
+            self._add_number(one, facts, number)
+            return
+        for value in values.values():
+            _demand(one, value)
+        for target, value in values.items():
+            if isinstance(target, int):
+                self.events.setdefault(target, {})[one.name] = value
+            else:
+                self._record(one, facts, value, target)
+
+    def _add_number(self, one: Component, facts: Facts, number: float) -> None:
+        if one.is_metric:
+            self.metrics[one.name] = number
+            return
+        if one.contract.unit == "team":
+            self.team[one.name] = number
+        self._record(one, facts, number, None)
+
+    def _record(self, one: Component, facts: Facts, number: float, target: str | None) -> None:
+        outcome = facts.outcome if one.needs_outcome else None
+        self.records.append(
+            record(
+                facts.trace.trace_id,
+                one.name,
+                one.contract,
+                number,
+                target,
+                provisional=outcome is not None and outcome.provisional,
+            )
+        )
+
+
+def _demand(one: Component, value: float) -> None:
+    if not one.contract.admits(value):
+        msg = f"{one.name} must be in its range, came another number"
+        raise ValueError(msg)

@@ -1,0 +1,133 @@
+"""What a reward declares of itself: one contract for users' rewards and for the built-in ones.
+
+A reward is a plain function of a `Trace`. What it says about itself (family, unit,
+estimator, range, inputs, version) stands on the function, put there by `reward`, and
+is what its numbers are written and checked with. A function without it is taken as a
+reward of the team: family R1, estimator outcome, any finite number.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar
+
+from orchtrace_otel.errors import ConfigError
+from orchtrace_otel.model import ESTIMATORS, FAMILIES, UNITS
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_MARK: Final = "__orchtrace_reward__"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contract:
+    """What a reward says of its numbers.
+
+    Attributes:
+        family: One of `FAMILIES`.
+        unit: One of `UNITS`: what a number is for.
+        estimator: One of `ESTIMATORS`: how the number comes about.
+        low: The least that it may be.
+        high: The most that it may be.
+        inputs: What it reads of a trace, in words: keys of events, `edges`, `outcome`.
+        version: Version of the formula; a new one where numbers would differ.
+    """
+
+    family: str = "R1"
+    unit: str = "team"
+    estimator: str = "outcome"
+    low: float = -math.inf
+    high: float = math.inf
+    inputs: tuple[str, ...] = ()
+    version: str | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse words that are none.
+
+        Raises:
+            ConfigError: If a word is not one of the model's, or the range holds nothing.
+        """
+        for what, word, table in (
+            ("family", self.family, FAMILIES),
+            ("unit", self.unit, UNITS),
+            ("estimator", self.estimator, ESTIMATORS),
+        ):
+            if word not in table:
+                msg = f"a reward's {what} must be one of {', '.join(table)}, got {word!r}"
+                raise ConfigError(msg)
+        if not self.low <= self.high:
+            msg = f"a reward's range must go from low to high, got {(self.low, self.high)}"
+            raise ConfigError(msg)
+
+    def admits(self, value: float) -> bool:
+        """Whether a number is finite and inside the range.
+
+        Example:
+            >>> share = Contract(low=0, high=1)
+            >>> share.admits(0.5), share.admits(1.5), share.admits(math.nan)
+            (True, False, False)
+        """
+        return self.low <= value <= self.high and -math.inf < value < math.inf
+
+
+PLAIN: Final = Contract()
+"""What holds for a function that declares nothing."""
+
+
+def reward(  # noqa: PLR0913 - what a reward declares
+    *,
+    family: str = "R1",
+    unit: str = "team",
+    estimator: str = "outcome",
+    range: tuple[float, float] = (-math.inf, math.inf),  # noqa: A002 - what the numbers are in
+    inputs: tuple[str, ...] = (),
+    version: str | None = None,
+) -> Callable[[F], F]:
+    """Declare what a reward function's numbers are; the function stays what it is.
+
+    A bare number is then of that family and unit. A mapping has a number for each
+    target where the unit has targets (agents, roles, turns, events), and for each
+    component where the unit is the team. A number outside of `range` is left out,
+    flagged and counted like one that is NaN.
+
+    Args:
+        family: `R1` to `R8`.
+        unit: `token turn message tool_call agent role orchestrator team`.
+        estimator: `structural outcome judge replay model`.
+        range: The least and the most that a number may be.
+        inputs: What the function reads of a trace.
+        version: Version of the formula.
+
+    Raises:
+        ConfigError: If a word is none of these, or the range holds nothing.
+
+    Example:
+        >>> @reward(family="R7", unit="orchestrator", estimator="structural", range=(0, 1))
+        ... def calm(trace):
+        ...     return 1 / len(trace.events)
+        >>> contract_of(calm).family, calm.__name__
+        ('R7', 'calm')
+    """
+    contract = Contract(
+        family=family,
+        unit=unit,
+        estimator=estimator,
+        low=range[0],
+        high=range[1],
+        inputs=inputs,
+        version=version,
+    )
+
+    def declare(function: F) -> F:
+        setattr(function, _MARK, contract)
+        return function
+
+    return declare
+
+
+def contract_of(function: object) -> Contract:
+    """Return what a reward function declares; `PLAIN` where it declares nothing."""
+    declared = getattr(function, _MARK, None)
+    return declared if isinstance(declared, Contract) else PLAIN

@@ -1,0 +1,123 @@
+"""What built-in rewards share of one trace: each part is read once, when first asked for.
+
+`Facts` holds no result. A reward that several others build on is a function of
+`Facts`, asked through `Facts.share`, which keeps what it gave.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, TypeVar
+
+from orchtrace_otel.rewards.answer import find_answer, is_stop_useful, led_to
+from orchtrace_otel.rewards.graph import Graph, longest_chains, read_graph
+from orchtrace_otel.rewards.outcome import Outcome, find_outcome
+from orchtrace_otel.rewards.tokens import read_tokens
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from orchtrace_otel.model import Event, Trace
+
+T = TypeVar("T")
+
+_UNCAUSAL = frozenset({"cyclic", "duplicate_ids"})
+_UNTIMED = frozenset({"skewed", "duplicate_ids"})
+
+
+class Facts:
+    """One trace, and what was read from it so far.
+
+    Positions are those in `trace.events`; `graph.causes[position]` are positions too.
+    Ask `is_causal` before what needs causes, `is_timed` before what needs times: where
+    they are false the value is absent.
+
+    Args:
+        trace: The trace; nothing of it is changed.
+        outcome: What the run was worth, where the caller knows it better than the trace.
+    """
+
+    def __init__(self, trace: Trace, outcome: Outcome | None = None) -> None:
+        self.trace = trace
+        self.events: Sequence[Event] = trace.events
+        self._outcome = outcome
+        self._shared: dict[object, object] = {}
+
+    def share(self, read: Callable[[Facts], T]) -> T:
+        """Return what `read` gives for these facts, computed once.
+
+        Example:
+            >>> from orchtrace_otel.model import Trace
+            >>> calls = []
+            >>> facts = Facts(Trace("run", "task", ()))
+            >>> facts.share(calls.append) is facts.share(calls.append), len(calls)
+            (True, 1)
+        """
+        try:
+            return self._shared[read]  # type: ignore[return-value]  # what `read` gave
+        except KeyError:
+            self._shared[read] = found = read(self)
+            return found
+
+    @cached_property
+    def graph(self) -> Graph:
+        """Causes, times and own work, as integers."""
+        return read_graph(self.trace)
+
+    @cached_property
+    def tokens(self) -> Mapping[int, int] | None:
+        """Tokens by position; None where some are unknown."""
+        return read_tokens(self.trace)
+
+    @cached_property
+    def flags(self) -> frozenset[str]:
+        """Why values are absent: `cyclic skewed duplicate_ids tokens_unknown`."""
+        flags = self.graph.flags
+        return flags if self.tokens is not None else flags | {"tokens_unknown"}
+
+    @cached_property
+    def is_causal(self) -> bool:
+        """Whether causes can be followed: no cycle, and ids are unique."""
+        return _UNCAUSAL.isdisjoint(self.graph.flags)
+
+    @cached_property
+    def is_timed(self) -> bool:
+        """Whether times can be counted with: something lasts, nothing is skewed."""
+        return self.graph.timed and _UNTIMED.isdisjoint(self.graph.flags)
+
+    @cached_property
+    def answer(self) -> int | None:
+        """Position of the answer; None where there is none."""
+        return find_answer(self.events, self.graph)
+
+    @cached_property
+    def is_stop_useful(self) -> bool:
+        """Whether the stop has tokens of its own and did not fail."""
+        return is_stop_useful(self.events, self.graph)
+
+    @cached_property
+    def useful(self) -> frozenset[int]:
+        """Positions of what led to the answer, the answer and a useful stop included."""
+        found = led_to(self.answer, self.graph)
+        if self.is_stop_useful and self.graph.stop is not None:
+            found.add(self.graph.stop)
+        return frozenset(found)
+
+    @cached_property
+    def chains(self) -> Sequence[int] | None:
+        """Own work along the longest chain to each event, in ns; None where unknown."""
+        return longest_chains(self.graph) if self.is_timed and self.is_causal else None
+
+    @cached_property
+    def effects(self) -> Sequence[Sequence[int]]:
+        """Positions that each event leads to: `graph.causes` the other way round."""
+        found: list[list[int]] = [[] for _ in self.events]
+        for place, causes in enumerate(self.graph.causes):
+            for cause in causes:
+                found[cause].append(place)
+        return found
+
+    @cached_property
+    def outcome(self) -> Outcome | None:
+        """What the run was worth to its team; None where that is not known."""
+        return self._outcome or find_outcome(self.trace)

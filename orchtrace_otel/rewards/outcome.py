@@ -1,0 +1,87 @@
+"""What a run was worth to its team: the number that credit divides."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from orchtrace_otel.rewards.given import TASK
+from orchtrace_otel.rewards.records import is_builtin
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from orchtrace_otel.model import Trace
+
+_PUBLISHED: Final = "team"
+"""The component that the published example calls the team's own; it has no records."""
+
+_OUTCOME: Final = ("R1", "team", "outcome")
+
+
+class Outcome(NamedTuple):
+    """The team's outcome reward.
+
+    Attributes:
+        component: Its name.
+        value: The number.
+        provisional: Whether another one may replace it.
+    """
+
+    component: str
+    value: float
+    provisional: bool = False
+
+
+def find_outcome(trace: Trace) -> Outcome | None:
+    """The team's outcome: `task`, else the only R1 reward of the team that is an outcome.
+
+    A number in `rewards` that has no record, as in traces of others, counts as one; where
+    several of these are left, `team` is taken, the name in the published example. Where it
+    is not clear, there is none. Built-in rewards are never the outcome.
+
+    Example:
+        >>> from orchtrace_otel.model import Trace
+        >>> find_outcome(Trace("run", "q", (), rewards={"correctness": 0.5}))
+        Outcome(component='correctness', value=0.5, provisional=False)
+        >>> find_outcome(Trace("run", "q", (), rewards={"a": 0.5, "b": 1})) is None
+        True
+    """
+    found = _candidates(trace)
+    if TASK in found:
+        return found[TASK]
+    if len(found) == 1:
+        return next(iter(found.values()))
+    return found.get(_PUBLISHED)
+
+
+def _candidates(trace: Trace) -> dict[str, Outcome]:
+    found: dict[str, Outcome] = {}
+    others: set[str] = set()
+    stop = trace.stop
+    for record in () if stop is None else stop.keys.get("reward_records", ()):
+        _sort(record, trace, found, others)
+    for component, value in trace.rewards.items():
+        if component not in found and component not in others:
+            found[component] = Outcome(component, value)
+    return found
+
+
+def _sort(
+    record: Mapping[str, Any], trace: Trace, found: dict[str, Outcome], others: set[str]
+) -> None:
+    """Note a record's component among the outcomes, or among what is none."""
+    component, value = record.get("component"), record.get("value")
+    if not isinstance(component, str) or not isinstance(value, int | float):
+        return
+    words = (
+        record.get("family", "R1"),
+        record.get("unit", "team"),
+        record.get("estimator", "outcome"),
+    )
+    if is_builtin(record, trace.trace_id) or words != _OUTCOME:
+        if words[1] == "team":
+            others.add(component)
+        return
+    # `rewards` has the latest number of a component, as late rewards may have changed it.
+    latest = trace.rewards.get(component, value)
+    found[component] = Outcome(component, latest, bool(record.get("provisional")))

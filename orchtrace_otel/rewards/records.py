@@ -1,0 +1,57 @@
+"""Records of built-in rewards on the stop: how they are told from those of users.
+
+They are written as plain dicts, in the order of `Reward`'s fields: there may be one for
+each agent and method, and a run's end is inside the host.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from orchtrace_otel.rewards.contract import Contract
+
+_MARK: Final = ":="
+"""Follows the run's id in the ids of built-in records; anyone can compute these again."""
+
+
+def record(  # noqa: PLR0913 - the fields of a reward
+    run_id: str,
+    component: str,
+    contract: Contract,
+    value: float,
+    target: str | None = None,
+    *,
+    provisional: bool = False,
+) -> dict[str, Any]:
+    """Return a built-in reward as the stop lists it.
+
+    Example:
+        >>> from orchtrace_otel.rewards.contract import Contract
+        >>> record("run", "calm", Contract(version="1"), 0.5)["id"]
+        'run:=calm'
+    """
+    found: dict[str, Any] = {
+        "id": f"{run_id}{_MARK}{component}"
+        if target is None
+        else f"{run_id}{_MARK}{component}:{contract.unit}:{target}",
+        "component": component,
+        "value": value,
+        "family": contract.family,
+        "unit": contract.unit,
+    }
+    if target is not None:
+        found["target"] = target
+    found["estimator"] = contract.estimator
+    found["provisional"] = provisional
+    if contract.version is not None:
+        found["version"] = contract.version
+    return found
+
+
+def is_builtin(found: Mapping[str, Any], run_id: str) -> bool:
+    """Whether a record was computed by this project from the trace, and can be again."""
+    identity = found.get("id")
+    return isinstance(identity, str) and identity.startswith(run_id + _MARK)

@@ -1,0 +1,101 @@
+"""Who can be taken out of a run: messages by slot, and agents, roles and the like by name."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from orchtrace_otel.model import Event, Trace
+
+
+class Slot(NamedTuple):
+    """A message by its place: the same in a replay, where ids and times differ.
+
+    Attributes:
+        sender: Agent that sent it.
+        receiver: Agent that it went to.
+        ordinal: The how manyeth from this sender to this receiver in the run, from 1 on.
+    """
+
+    sender: str
+    receiver: str
+    ordinal: int
+
+
+class Part(NamedTuple):
+    """Any other part of a team: one of `PARTS`, and its name."""
+
+    kind: str
+    name: str
+
+
+PARTS: Final = ("agent", "role", "capacity", "dependency")
+"""What can be removed or edited beside messages; `capacity` and `dependency` are names that
+the host's team knows, such as `writer.model` or `writer<-critic`."""
+
+Player: TypeAlias = Slot | Part
+
+
+def find_slots(trace: Trace) -> dict[Slot, str]:
+    """Return the messages of a trace: slot to event id, in order of time.
+
+    A message is an event whose verb is `message`, or one of type `message` in traces of
+    others; the begin of a run is none. One that does not say where it went is left out.
+
+    Example:
+        >>> from orchtrace_otel.model import Event, Trace
+        >>> facts = {"from": "scout", "to": "lead"}
+        >>> events = (Event("e1", 0, "message", "scout", facts),
+        ...           Event("e2", 1, "message", "scout", facts))
+        >>> find_slots(Trace("run", "task", events))[Slot("scout", "lead", 2)]
+        'e2'
+    """
+    counts: Counter[tuple[str, str]] = Counter()
+    found: dict[Slot, str] = {}
+    for event in sorted(trace.events, key=_when):
+        receiver = event.get("to")
+        if event.verb != "message" or not isinstance(receiver, str):
+            continue
+        pair = (str(event.get("from", event.agent)), receiver)
+        counts[pair] += 1
+        found[Slot(*pair, counts[pair])] = event.id
+    return found
+
+
+def _when(event: Event) -> tuple[float, str]:
+    return (event.t, event.id)
+
+
+def describe(player: Player) -> str:
+    """Name a player for people.
+
+    Example:
+        >>> describe(Slot("scout", "lead", 2)), describe(Part("agent", "critic"))
+        ('scout -> lead #2', 'agent critic')
+    """
+    if isinstance(player, Slot):
+        return f"{player.sender} -> {player.receiver} #{player.ordinal}"
+    return f"{player.kind} {player.name}"
+
+
+def agents_of(trace: Trace) -> Sequence[Part]:
+    """Return the agents that worked in a trace, in order of first activation, tools and user aside.
+
+    Example:
+        >>> from orchtrace_otel.model import Event, Trace
+        >>> closed = Event("a.close", 1, "return", "critic", {"verb": "return"})
+        >>> agents_of(Trace("run", "task", (closed,)))
+        [Part(kind='agent', name='critic')]
+    """
+    names: dict[str, None] = {}
+    for event in sorted(trace.events, key=_when):
+        opened = event.get("to") if event.id.endswith(".open") and "parent" in event.keys else None
+        name = (
+            opened if isinstance(opened, str) else event.agent if event.verb == "return" else None
+        )
+        if name is not None:
+            names.setdefault(name)
+    return [Part("agent", name) for name in names]

@@ -63,6 +63,17 @@ class JsonlExporter:
         """
         self._append(self.traces, dump(trace))
 
+    def export_line(self, line: bytes) -> tuple[Path, int]:
+        """Append a trace that is written already, as `schema.dump` writes it.
+
+        Returns:
+            The file, and where in it the line begins.
+
+        Raises:
+            OSError: If it could not be written; no part of it was.
+        """
+        return self.traces.path, self._append(self.traces, line)
+
     def amend(self, run_id: str, reward: Reward) -> None:
         """Append a reward that came after its run was exported.
 
@@ -94,15 +105,16 @@ class JsonlExporter:
                     lost[str(record["why"])] += int(record["lost"])
         return [f"{n} lines were lost ({why}); {where} says when" for why, n in lost.items()]
 
-    def _append(self, file: LineFile, line: bytes) -> None:
+    def _append(self, file: LineFile, line: bytes) -> int:
         try:
-            file.append(line)
+            start = file.append(line)
         except OSError as error:
             why = error.strerror or type(error).__name__
             self._lost[why] = self._lost.get(why, 0) + 1
             raise
         if self._lost:
             self._own_up()
+        return start
 
     def _own_up(self) -> None:
         while self._lost:

@@ -65,8 +65,11 @@ class LineFile:
                 with self._open():
                     pass
 
-    def append(self, line: bytes) -> None:
+    def append(self, line: bytes) -> int:
         """Write `line`, which holds no line feed, and the line feed: all of it or nothing.
+
+        Returns:
+            Where in the file it begins.
 
         Raises:
             OSError: If it could not be written; the file is as it was.
@@ -78,10 +81,11 @@ class LineFile:
                 full = size > 0 and size + len(record) > self._max_bytes
                 if not full:
                     _write_whole(descriptor, record, size)
-                    return
+                    return size
             self.path.rename(self._next_full())
             with self._open() as descriptor:
                 _write_whole(descriptor, record, 0)
+        return 0
 
     @contextmanager
     def _locked(self) -> Generator[None, None, None]:

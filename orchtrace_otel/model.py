@@ -265,6 +265,7 @@ class Turn(_Record):
         prompt_ref: Where the prompt is kept, where content is captured.
         completion_ref: Where the completion is kept, where content is captured.
         content_ref: Where all of the turn is kept, its tokens too; `content.read_turn` reads it.
+        causality: `inferred` where only time says whose call it was; absent where it is known.
     """
 
     id: str
@@ -283,6 +284,7 @@ class Turn(_Record):
     prompt_ref: str | None = None
     completion_ref: str | None = None
     content_ref: str | None = None
+    causality: str | None = None
 
     @property
     def tokens(self) -> int | None:

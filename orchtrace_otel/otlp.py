@@ -13,6 +13,7 @@ import orjson
 
 from orchtrace_otel import attributes as a
 from orchtrace_otel.builder import SpanRecord, build, distinct, foreign_attributes
+from orchtrace_otel.dialects import adopt, read
 from orchtrace_otel.errors import MissingDependencyError, TraceFormatError
 from orchtrace_otel.model import Json, Trace
 from orchtrace_otel.rewards import score
@@ -25,6 +26,9 @@ _TRACE_ID: Final = 32
 _SPAN_ID: Final = 16
 _MOST_NANOSECONDS: Final = 2**64 - 1
 _MOST_INT64: Final = 2**63
+
+_EXCEPTION: Final = "exception"
+_EXCEPTION_TYPE: Final = "exception.type"
 
 _ERROR: Final = 2
 """Value of `STATUS_CODE_ERROR` in OTLP."""
@@ -66,16 +70,46 @@ def read_protobuf(data: bytes) -> list[Received]:
 
 
 def _from_protobuf(span: Any) -> SpanRecord:
-    return SpanRecord(
+    attributes = {item.key: _protobuf_value(item.value) for item in span.attributes}
+    record = SpanRecord(
         _hex(span.span_id.hex(), _SPAN_ID),
         span.parent_span_id.hex() or None,
         span.start_time_unix_nano,
         span.end_time_unix_nano,
-        _kept({item.key: _protobuf_value(item.value) for item in span.attributes}),
+        attributes,
         span.status.code == _ERROR,
         span.dropped_links_count,
         span.dropped_attributes_count,
     )
+    if not is_ours(attributes):
+        raised = [
+            item.value.string_value
+            for event in span.events
+            if event.name == _EXCEPTION
+            for item in event.attributes
+            if item.key == _EXCEPTION_TYPE
+        ]
+        keep_foreign(record, span.name, raised)
+    return record
+
+
+def is_ours(attributes: Mapping[str, Any]) -> bool:
+    """Whether a span with these attributes is one of ours."""
+    return a.RUN_ID in attributes or a.VERB in attributes
+
+
+def keep_foreign(record: SpanRecord, name: str, raised: Iterable[str] = ()) -> None:
+    """Reduce the record of a span of others to what is used of it.
+
+    Nothing that people or models wrote is among that.
+
+    Args:
+        record: The record, with all attributes that came.
+        name: The span's name.
+        raised: Types of the exceptions that it recorded.
+    """
+    record.foreign = read(name, record.attributes, raised)
+    record.attributes = foreign_attributes(record.attributes)
 
 
 def _hex(text: str, digits: int) -> str:
@@ -133,16 +167,29 @@ def read_lines(text: str | bytes) -> Iterator[Received]:
 
 def _from_json(span: Json) -> SpanRecord:
     status = span.get("status", {}).get("code", 0)
-    return SpanRecord(
+    attributes = _json_attributes(span)
+    record = SpanRecord(
         _hex(str(span["spanId"]), _SPAN_ID),
         str(span.get("parentSpanId") or "").lower() or None,
         _nanoseconds(span.get("startTimeUnixNano", 0)),
         _nanoseconds(span.get("endTimeUnixNano", 0)),
-        _kept({item["key"]: _json_value(item["value"]) for item in span.get("attributes", ())}),
+        attributes,
         status in (_ERROR, "STATUS_CODE_ERROR"),
         int(span.get("droppedLinksCount", 0)),
         int(span.get("droppedAttributesCount", 0)),
     )
+    if not is_ours(attributes):
+        raised = [
+            str(_json_attributes(event).get(_EXCEPTION_TYPE, ""))
+            for event in span.get("events", ())
+            if event.get("name") == _EXCEPTION
+        ]
+        keep_foreign(record, str(span.get("name", "")), raised)
+    return record
+
+
+def _json_attributes(holder: Json) -> dict[str, Any]:
+    return {item["key"]: _json_value(item["value"]) for item in holder.get("attributes", ())}
 
 
 def _nanoseconds(given: str | int) -> int:
@@ -177,34 +224,45 @@ def _json_value(value: Mapping[str, Any]) -> Any:
     return None
 
 
-def _kept(attributes: dict[str, Any]) -> dict[str, Any]:
-    is_ours = a.RUN_ID in attributes or a.VERB in attributes
-    return attributes if is_ours else foreign_attributes(attributes)
-
-
 def traces(received: Iterable[Received]) -> list[Trace]:
     """Build and score a trace of each run that was received, by start.
 
-    Spans of others belong to the run of the nearest span of ours above them; those
-    below none are left out.
+    In an OTel trace that holds spans of ours, spans of others belong to the run of the
+    nearest of ours above them, and those below none are left out. One that holds none is
+    a run of its own, as far as others say what happened; what says nothing is none.
     """
     by_trace: dict[str, list[SpanRecord]] = {}
     for trace_id, record in received:
         by_trace.setdefault(trace_id, []).append(record)
-    runs: dict[str, list[SpanRecord]] = {}
-    flags: dict[str, set[str]] = {}
-    for all_records in by_trace.values():
-        records, differing = distinct(all_records)
-        for record in records.values():
-            run_id = _run_of(record, records)
-            if run_id is not None:
-                runs.setdefault(run_id, []).append(record)
-                if record.span_id in differing:
-                    flags.setdefault(run_id, set()).add("duplicate_spans")
     built = [
-        score(build(run_id, records, flags.get(run_id, ()))) for run_id, records in runs.items()
+        score(trace)
+        for trace_id, records in by_trace.items()
+        for trace in (
+            _built(records)
+            if any(is_ours(record.attributes) for record in records)
+            else _adopted(trace_id, records)
+        )
     ]
     return sorted(built, key=_began)
+
+
+def _adopted(trace_id: str, records: list[SpanRecord]) -> list[Trace]:
+    run = adopt(trace_id, records)
+    return [] if run is None else [run.trace()]
+
+
+def _built(all_records: list[SpanRecord]) -> list[Trace]:
+    """Build the runs of one OTel trace that holds spans of ours."""
+    runs: dict[str, list[SpanRecord]] = {}
+    flags: dict[str, set[str]] = {}
+    records, differing = distinct(all_records)
+    for record in records.values():
+        run_id = _run_of(record, records)
+        if run_id is not None:
+            runs.setdefault(run_id, []).append(record)
+            if record.span_id in differing:
+                flags.setdefault(run_id, set()).add("duplicate_spans")
+    return [build(run_id, held, flags.get(run_id, ())) for run_id, held in runs.items()]
 
 
 def _run_of(record: SpanRecord, records: Mapping[str, SpanRecord]) -> str | None:

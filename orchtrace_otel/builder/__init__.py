@@ -9,6 +9,6 @@ them over OTLP.
 from __future__ import annotations
 
 from orchtrace_otel.builder.building import build
-from orchtrace_otel.builder.records import SpanRecord, distinct, foreign_attributes
+from orchtrace_otel.builder.records import Foreign, SpanRecord, distinct, foreign_attributes
 
-__all__ = ["SpanRecord", "build", "distinct", "foreign_attributes"]
+__all__ = ["Foreign", "SpanRecord", "build", "distinct", "foreign_attributes"]

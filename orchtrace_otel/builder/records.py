@@ -10,6 +10,24 @@ from typing import Any, Final
 from orchtrace_otel import attributes as a
 
 
+@dataclass(frozen=True, slots=True)
+class Foreign:
+    """What a span of others says of orchestration, whatever its dialect.
+
+    Attributes:
+        dialect: Which conventions it was read by.
+        kind: `workflow`, `agent`, `tool`, `turn`, `handoff`, `spawn`, `decide`, `guard`, or
+            `step`: glue that matters where nothing is around it.
+        attributes: The rest under our own keys; nothing that people or models wrote.
+        calls: Ids of the tool calls that a turn asked for.
+    """
+
+    dialect: str
+    kind: str
+    attributes: Mapping[str, Any]
+    calls: tuple[str, ...] = ()
+
+
 @dataclass(slots=True)
 class SpanRecord:
     """What the builder needs of a span; made from SDK spans and from OTLP alike.
@@ -23,6 +41,8 @@ class SpanRecord:
         is_error: Whether its OTel status is ERROR.
         links_dropped: Links that a limit of the SDK cut.
         attributes_dropped: Attributes that a limit of the SDK evicted.
+        foreign: What it says where it is not ours and came over OTLP; read only in traces
+            that hold no span of ours.
     """
 
     span_id: str
@@ -33,6 +53,7 @@ class SpanRecord:
     is_error: bool = False
     links_dropped: int = 0
     attributes_dropped: int = 0
+    foreign: Foreign | None = None
 
 
 def distinct(records: Iterable[SpanRecord]) -> tuple[dict[str, SpanRecord], set[str]]:
@@ -62,7 +83,7 @@ def _fullness(record: SpanRecord) -> tuple[int, int, int, str]:
     """How much one of several versions of a span says; the same for none that differ."""
     held = sorted(record.attributes.items())
     rest = (record.parent_id, record.is_error, record.links_dropped, record.attributes_dropped)
-    return (len(held), record.end, record.start, repr((held, rest)))
+    return (len(held), record.end, record.start, repr((held, rest, record.foreign)))
 
 
 _FOREIGN: Final = (

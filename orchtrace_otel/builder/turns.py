@@ -110,5 +110,6 @@ def _turn(events: Events, call: _Call, owner: str, event_id: str) -> Turn:
         event=event_id,
         prompt_ref=word(found, a.PROMPT_REF),
         completion_ref=word(found, a.COMPLETION_REF),
+        causality=word(found, a.CAUSALITY),
         content_ref=word(found, a.CONTENT_REF),
     )

@@ -41,29 +41,10 @@ class Plan:
     reward: Callable[[Any], float | Mapping[str, float]] | None = None
 
 
-class Call:
-    """One call of a decorated callable, from its opening to its close.
-
-    Attributes:
-        plan: What it is a call of.
-        scope: The activation or tool call that it is.
-        flow: The flow of control it came from and returns to; None for a team's run.
-        run: The run that ends with it, if it began one.
-    """
-
-    __slots__ = ("flow", "plan", "run", "scope")
-
-    def __init__(self, plan: Plan, scope: Scope, flow: Flow | None, run: Run | None = None) -> None:
-        self.plan = plan
-        self.scope = scope
-        self.flow = flow
-        self.run = run
-
-
 @guarded
 def open_call(
     plan: Plan, owner: object, args: tuple[Any, ...], kwargs: Mapping[str, Any]
-) -> Call | None:
+) -> Scope | None:
     """Open a call; None where nothing is to be traced and the host is called as it is."""
     context = otel_context.get_current()
     scope = spans.scope_of(context)
@@ -79,13 +60,13 @@ def open_call(
     flow = scope.flow.here()
     caller = scope.activation
     if plan.kind == "tool":
-        return Call(
-            plan, spans.open_tool(caller, plan.name, edges=flow.take(), context=context), flow
-        )
+        tool = spans.open_tool(caller, plan.name, edges=flow.take(), context=context)
+        tool.source = flow
+        return tool
     # An adapter that opened an activation for this very function says so by its plan.
     if caller.owner is plan or (owner is not None and caller.owner is owner):
         return None
-    return Call(plan, _open_agent(plan, owner, caller, flow, context), flow)
+    return _open_agent(plan, owner, caller, flow, context)
 
 
 def _open_agent(
@@ -109,12 +90,13 @@ def _open_agent(
         caller, name, opens=opens, instance=instance, role=plan.role, edges=edges, context=context
     )
     activation.owner = owner
+    activation.source = flow
     return activation
 
 
 def _open_run(
     plan: Plan, owner: object, args: tuple[Any, ...], kwargs: Mapping[str, Any]
-) -> Call | None:
+) -> Scope | None:
     if plan.kind == "tool":
         return None
     run = spans.start_run(
@@ -126,22 +108,25 @@ def _open_run(
     )
     if run is None:
         return None
-    root = run.root
+    scope = run.root
     if plan.kind == "team" or not run.is_recording:
-        root.owner = owner
-        return Call(plan, root, None, run)
-    agent = _open_agent(plan, owner, root, root.flow, root.context)
-    return Call(plan, agent, root.flow, run)
+        scope.owner, scope.source = owner, None
+    else:
+        scope = _open_agent(plan, owner, scope, scope.flow, scope.context)
+    run.caller = scope
+    return scope
 
 
 @guarded
-def close_call(call: Call, result: object, error: BaseException | None = None) -> None:
+def close_call(
+    plan: Plan, scope: Scope, result: object, error: BaseException | None = None
+) -> None:
     """Close a call, once, that came back with `result` or ended with `error`."""
-    scope, flow, plan = call.scope, call.flow, call.plan
     if scope.is_closed:
         return
-    status = "ok" if error is None else spans.outcome(error)[0]
+    flow, run = scope.source, scope.run
     if flow is not None:
+        status = "ok" if error is None else spans.outcome(error)[0]
         scope.end(status, (), error if status == "error" else None)
         closed = scope.closed
         if isinstance(scope, Activation):
@@ -149,8 +134,9 @@ def close_call(call: Call, result: object, error: BaseException | None = None) -
             _give_back(plan, scope, closed, result, error)
         else:
             flow.returned(closed, "tool_dependency")
-    if call.run is not None:
-        _close_run(call.run, plan, result, error)
+    if run.caller is scope:
+        run.caller = None
+        _close_run(run, plan, result, error)
 
 
 def _give_back(

@@ -234,8 +234,8 @@ class _Record:
 
     def to_dict(self) -> Json:
         """The record's known fields."""
-        named = ((f.name, getattr(self, f.name)) for f in fields(self))
-        return {name: value for name, value in named if value is not None}
+        names = self.__dataclass_fields__
+        return {name: value for name in names if (value := getattr(self, name)) is not None}
 
     @classmethod
     def from_dict(cls, document: Mapping[str, Any]) -> Self:

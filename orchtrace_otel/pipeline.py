@@ -33,7 +33,7 @@ from orchtrace_otel.forking import afresh_in_children
 from orchtrace_otel.model import Reward, Trace
 from orchtrace_otel.rewards import RewardFunction, score
 from orchtrace_otel.settings import Settings
-from orchtrace_otel.spans import Attributes, Interval, Run, Value
+from orchtrace_otel.spans import Attributes, Run, Value
 
 if TYPE_CHECKING:
     from opentelemetry.context import Context
@@ -61,15 +61,14 @@ class _Open:
         self.since = time.monotonic()
         self.over = 0
         self._most = most
-        self._ended: deque[tuple[str, ReadableSpan, int]] = deque()
+        self._ended: deque[ReadableSpan] = deque()
         self._records: list[SpanRecord] = []
 
-    def ended(self, interval: Interval, end: int) -> None:
+    def ended(self, span: object) -> None:
         """Keep a span of ours, which becomes a light record before long."""
-        span = interval.span
         if isinstance(span, ReadableSpan):
             ended = self._ended
-            ended.append((interval.span_id, span, end))
+            ended.append(span)
             if len(ended) >= _BATCH:
                 self.records()
 
@@ -78,10 +77,10 @@ class _Open:
         # Other threads end spans meanwhile, and may be here as well.
         with suppress(IndexError):
             while True:
-                span_id, span, end = self._ended.popleft()
+                span = self._ended.popleft()
                 # The attributes are a view of a mapping that can be copied as a whole.
                 view: Any = span.attributes
-                self.keep(_record(span, span_id, end, view.copy()))
+                self.keep(_record(span, span.end_time or 0, view.copy()))
         return self._records
 
     def keep(self, record: SpanRecord) -> None:
@@ -284,7 +283,7 @@ class Pipeline(SpanProcessor):
             return
         opened.waiting -= 1
         found = foreign_attributes(span.attributes or {})
-        opened.keep(_record(span, f"{own.span_id:016x}", span.end_time or 0, found))
+        opened.keep(_record(span, span.end_time or 0, found))
 
     def _let_go(self, opened: _Open) -> None:
         """Stop following a run, and waiting for spans of others that are open in it still."""
@@ -323,12 +322,10 @@ def _level(what: str) -> int:
     return logging.INFO if what == "late_spans" else logging.WARNING
 
 
-def _record(
-    span: ReadableSpan, span_id: str, end: int, attributes: Mapping[str, Any]
-) -> SpanRecord:
-    parent = span.parent
+def _record(span: ReadableSpan, end: int, attributes: Mapping[str, Any]) -> SpanRecord:
+    own, parent = span.context, span.parent
     return SpanRecord(
-        span_id,
+        "" if own is None else f"{own.span_id:016x}",
         None if parent is None else f"{parent.span_id:016x}",
         span.start_time or 0,
         end,
@@ -340,10 +337,10 @@ def _record(
 
 
 def _record_of_root(run: Run, end: int) -> SpanRecord | None:
-    root = run.root
-    if not isinstance(root.span, ReadableSpan):
+    span = run.root.span
+    if not isinstance(span, ReadableSpan):
         return None
-    return _record(root.span, root.span_id, end, dict(root.span.attributes or {}))
+    return _record(span, end, dict(span.attributes or {}))
 
 
 def _write_facts(run: Run) -> None:

@@ -13,7 +13,8 @@ from opentelemetry import context as otel_context
 
 from orchtrace_otel import spans
 from orchtrace_otel._guard import guarded
-from orchtrace_otel.calls import MARK, Call, Plan, close_call, open_call
+from orchtrace_otel.calls import MARK, Plan, close_call, open_call
+from orchtrace_otel.spans import Scope
 
 SELF: Final = object()
 """Stands for the first argument of an entry method: the object whose work it is."""
@@ -54,80 +55,80 @@ def _trace_call(plan: Plan, function: Callable[..., Any], owner: object) -> Call
         call = open_call(plan, None if owner is None else _whose(owner, args), args, kwargs)
         if call is None:
             return function(*args, **kwargs)
-        token = call.scope.attach()
+        token = call.attach()
         try:
             result = function(*args, **kwargs)
         except BaseException as error:
             detach(token)
-            close_call(call, None, error)
+            close_call(plan, call, None, error)
             del call, token  # the error holds this frame for as long as the host keeps it
             raise
         detach(token)
         # By type alone: asking a lazy result for its class would load it.
         if type(result) is CoroutineType:
-            return _awaited(call, result)
+            return _awaited(plan, call, result)
         # A future of asyncio or of a pool; what the host gives back is of any type.
         if hasattr(type(result), _FUTURE):  # pyright: ignore[reportUnknownArgumentType]
-            _close_with(call, result)
+            _close_with(plan, call, result)
         else:
-            close_call(call, result)
+            close_call(plan, call, result)
         return result
 
     return traced
 
 
 @guarded
-def _close_with(call: Call, future: Any) -> None:
+def _close_with(plan: Plan, call: Scope, future: Any) -> None:
     try:
-        future.add_done_callback(functools.partial(_close_future, call))
+        future.add_done_callback(functools.partial(_close_future, plan, call))
     except Exception:
-        close_call(call, future)
+        close_call(plan, call, future)
         raise
 
 
 @guarded
-def _close_future(call: Call, future: Any) -> None:
+def _close_future(plan: Plan, call: Scope, future: Any) -> None:
     try:
         result = future.result()
     except BaseException as error:  # noqa: BLE001 - the future's own, told to whoever awaits it
-        close_call(call, None, error)
+        close_call(plan, call, None, error)
     else:
-        close_call(call, result)
+        close_call(plan, call, result)
 
 
-def _awaited(call: Call, coroutine: Any) -> Any:
+def _awaited(plan: Plan, call: Scope, coroutine: Any) -> Any:
     """Return a coroutine that finishes the call; one that nobody awaits ends the call too."""
-    finishing: Any = _await(call, coroutine)
+    finishing: Any = _await(plan, call, coroutine)
     finishing.__name__, finishing.__qualname__ = coroutine.__name__, coroutine.__qualname__
-    weakref.finalize(finishing, _forget, call, coroutine).atexit = False
+    weakref.finalize(finishing, _forget, plan, call, coroutine).atexit = False
     return finishing
 
 
-def _forget(call: Call, coroutine: Any) -> None:
-    if not call.scope.is_closed:
+def _forget(plan: Plan, call: Scope, coroutine: Any) -> None:
+    if not call.is_closed:
         # Python warns of ours, under the name of the host's, which is to warn no second time.
         coroutine.close()
-        close_call(call, None, GeneratorExit())
+        close_call(plan, call, None, GeneratorExit())
 
 
-async def _await(call: Call, coroutine: Any) -> Any:
+async def _await(plan: Plan, call: Scope, coroutine: Any) -> Any:
     """Finish a call whose plain function gave back a coroutine."""
-    token = call.scope.attach()
+    token = call.attach()
     try:
         result = await coroutine
     except BaseException as error:
         _detach_late(call, token, error)
-        close_call(call, None, error)
+        close_call(plan, call, None, error)
         raise
     detach(token)
-    close_call(call, result)
+    close_call(plan, call, result)
     return result
 
 
-def _detach_late(call: Call, token: Any, error: BaseException | None) -> None:
+def _detach_late(call: Scope, token: Any, error: BaseException | None) -> None:
     """Detach after awaiting: who closes or drops a coroutine may do so in another context."""
     is_closed = isinstance(error, GeneratorExit)
-    if not is_closed or spans.scope_of(otel_context.get_current()) is call.scope:
+    if not is_closed or spans.scope_of(otel_context.get_current()) is call:
         detach(token)
 
 
@@ -137,16 +138,16 @@ def _trace_coroutine(plan: Plan, function: Callable[..., Any], owner: object) ->
         call = open_call(plan, None if owner is None else _whose(owner, args), args, kwargs)
         if call is None:
             return await function(*args, **kwargs)
-        token = call.scope.attach()
+        token = call.attach()
         try:
             result = await function(*args, **kwargs)
         except BaseException as error:
             _detach_late(call, token, error)
-            close_call(call, None, error)
+            close_call(plan, call, None, error)
             del call, token  # the error holds this frame for as long as the host keeps it
             raise
         detach(token)
-        close_call(call, result)
+        close_call(plan, call, result)
         return result
 
     return traced
@@ -161,16 +162,16 @@ def _trace_generator(plan: Plan, function: Callable[..., Any], owner: object) ->
             return (yield from inner)
         step = functools.partial(next, inner)
         while True:
-            token = call.scope.attach()
+            token = call.attach()
             try:
                 item = step()
             except StopIteration as end:
                 detach(token)
-                close_call(call, end.value)
+                close_call(plan, call, end.value)
                 return end.value
             except BaseException as error:
                 detach(token)
-                close_call(call, None, error)
+                close_call(plan, call, None, error)
                 del step  # what was thrown in holds this frame: a cycle, for the collector
                 raise
             detach(token)
@@ -204,14 +205,14 @@ def _trace_async_generator(
         call = open_call(plan, None if owner is None else _whose(owner, args), args, kwargs)
         step: Callable[[], Any] = inner.__anext__
         while True:
-            token = None if call is None else call.scope.attach()
+            token = None if call is None else call.attach()
             try:
                 item = await step()
             except StopAsyncIteration:
-                _leave(call, token, None)
+                _leave(plan, call, token, None)
                 return
             except BaseException as error:
-                _leave(call, token, error)
+                _leave(plan, call, token, error)
                 del step  # see _trace_generator
                 raise
             if token is not None:
@@ -226,10 +227,10 @@ def _trace_async_generator(
     return traced
 
 
-def _leave(call: Call | None, token: Any, error: BaseException | None) -> None:
+def _leave(plan: Plan, call: Scope | None, token: Any, error: BaseException | None) -> None:
     if call is not None:
         _detach_late(call, token, error)
-        close_call(call, None, error)
+        close_call(plan, call, None, error)
 
 
 async def _athrow(inner: AsyncGenerator[Any, Any], thrown: BaseException) -> Any:

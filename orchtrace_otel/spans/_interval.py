@@ -73,11 +73,8 @@ class Interval:
             context = parent.context
         links: list[Link] = []
         if edges:
-            items: list[str] = []
-            for kind, mark in edges:
-                items.append(f"{kind}:{mark.event_id}")
-                links.append(Link(mark.context))
-            attributes[a.EDGES] = items
+            attributes[a.EDGES] = [f"{kind}:{event_id}" for kind, (event_id, _) in edges]
+            links = [Link(where) for _, (_, where) in edges]
         self.span = span = run.tracing.tracer.start_span(
             name, context=context, attributes=attributes, links=links, start_time=run.now()
         )
@@ -149,14 +146,10 @@ class Interval:
         if self.is_closed:
             return
         self.is_closed = True
-        span = self.span
         if edges or attributes or status != "ok" or error is not None:
             self._write_close(status, edges, error, attributes)
-        if status == "error":
-            span.set_status(Status(StatusCode.ERROR))
-        if getattr(span, "dropped_attributes", 0):
-            self.write_again()
-        self._finish(self.run.now())
+        self.write_again()
+        self._finish(self.run, self.run.now())
 
     def _write_close(
         self,
@@ -174,6 +167,8 @@ class Interval:
             more[a.STATUS] = status
         if error is not None:
             more[a.ERROR_TYPE] = error_type(error)
+        if status == "error":
+            self.span.set_status(Status(StatusCode.ERROR))
         self.set(more)
 
     def write_again(self) -> None:
@@ -185,15 +180,16 @@ class Interval:
         """End an instant when it began; return that time, nanoseconds since the epoch."""
         self.is_closed = True
         start = getattr(self.span, "start_time", None) or self.run.now()
-        self._finish(start)
+        self._finish(self.run, start)
         return start
 
-    def _finish(self, end: int) -> None:
-        self.span.end(end)
-        run = self.run
+    def _finish(self, run: Run, end: int) -> None:
+        span = self.span
+        span.end(end)
         run.open_spans -= 1
-        if run.followed is not None:
-            run.followed.ended(self, end)
+        followed = run.followed
+        if followed is not None:
+            followed.ended(span)
         elif run.is_closed and run.is_recording and "given_up" not in run.flags:
             observer = run.tracing.observer
             if observer is not None:
@@ -201,9 +197,16 @@ class Interval:
 
 
 class Scope(Interval):
-    """An interval in which plain code runs: an activation, or a tool call."""
+    """An interval in which plain code runs: an activation, or a tool call.
 
-    __slots__ = ()
+    Attributes:
+        source: The flow of control that it was called from and returns to, of a call of
+            a decorated function.
+    """
+
+    __slots__ = ("source",)
+
+    source: Flow | None
 
     @property
     def activation(self) -> Activation:
@@ -255,7 +258,7 @@ class Scope(Interval):
             if flow.has_moved:
                 causes.insert(0, ("causal", flow.last))
             edges = [*causes, *edges]
-        super().end(status, edges, error, attributes)
+        Interval.end(self, status, edges, error, attributes)
 
 
 keepers: Final[list[Callable[[Scope | None], Scope | None]]] = []

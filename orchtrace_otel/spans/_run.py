@@ -19,6 +19,7 @@ from orchtrace_otel.spans._tracing import Follower, Tracing, Value
 
 if TYPE_CHECKING:
     from orchtrace_otel.model import Reward
+    from orchtrace_otel.spans._interval import Scope
 
 
 class Run:
@@ -31,10 +32,12 @@ class Run:
         is_remote: Whether its root lives in another process.
         is_recording: Whether the sampler lets it be recorded.
         is_closed: Whether it has stopped.
+        content: What it has captured, where content is on; content/ alone knows more.
         rewards: What users gave so far.
         flags: What is known to be lost.
         inbox: Messages that nobody has read yet, by recipient.
         objects: Objects that are agents, by identity, and the instance each one is.
+        caller: The call of a decorated function that began it and ends it, while it is open.
         stopping: Reason and detail that the host gave for the stop to come.
         stop_id: Id of the stop's event, once there is one; later runs link to it.
         followed: Who follows it, while somebody does.
@@ -48,6 +51,8 @@ class Run:
         "_last",
         "_offset",
         "_root",
+        "caller",
+        "content",
         "flags",
         "followed",
         "id",
@@ -75,10 +80,12 @@ class Run:
         self.is_remote = False
         self.is_recording = True
         self.is_closed = False
+        self.content: object = None
         self.rewards: list[Reward] = []
         self.flags: set[str] = set()
         self.inbox: dict[str, list[Mark]] = {}
         self.objects: dict[int, tuple[weakref.ref[Any], str]] = {}
+        self.caller: Scope | None = None
         self.stopping: tuple[str, str | None] | None = None
         self.stop_id = ""
         self.followed: Follower | None = None

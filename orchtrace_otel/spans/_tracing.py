@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from opentelemetry.trace import Tracer
 
     from orchtrace_otel.model import Reward
-    from orchtrace_otel.spans._interval import Interval
     from orchtrace_otel.spans._run import Run
 
 Value: TypeAlias = str | bool | int | float | Sequence[str] | Sequence[int]
@@ -26,8 +25,8 @@ Attributes: TypeAlias = Mapping[str, Value]
 class Follower(Protocol):
     """Who follows one run while it is open."""
 
-    def ended(self, interval: Interval, end: int) -> None:
-        """Take an interval of the run whose span has ended."""
+    def ended(self, span: trace.Span) -> None:
+        """Take a span of the run that has ended."""
 
 
 class Observer(Protocol):

@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING, Any
 from orchtrace_otel.model import Event, Reward, Trace
 from orchtrace_otel.rewards.builtin import COMPONENTS, TOPOLOGY
 from orchtrace_otel.rewards.component import Findings
+from orchtrace_otel.rewards.credit.assigning import Credit, assign
+from orchtrace_otel.rewards.credit.writing import on_events
+from orchtrace_otel.rewards.credit.writing import records as credit_records
 from orchtrace_otel.rewards.facts import Facts
 from orchtrace_otel.rewards.functions import RewardFunction, apply
 from orchtrace_otel.rewards.measures import measure_facts
@@ -53,12 +56,15 @@ def score(trace: Trace, functions: Sequence[RewardFunction] = ()) -> Trace:
     for one in COMPONENTS:
         if one.needs_outcome:
             findings.take(one, facts)
+    credit = assign(facts)
+    if credit is not None:
+        findings.records += credit_records(facts, credit)
     stale = _stale(trace)
     kept = {name: value for name, value in trace.rewards.items() if name not in stale}
     return Trace(
         trace.trace_id,
         trace.task_id,
-        _mark(trace, given, findings, flags | failed | findings.failed),
+        _mark(trace, given, findings, flags | failed | findings.failed, credit),
         trace.edges,
         {**kept, **_of_team(given), **findings.team},
         trace.costs,
@@ -94,21 +100,25 @@ def _of_team(given: Iterable[Reward]) -> dict[str, float]:
 
 
 def _stale(trace: Trace) -> set[str]:
-    """Components of the team that an earlier scoring computed, and that are computed again."""
+    """Rewards of the run that an earlier scoring computed, and that are computed again."""
     stop = trace.stop
     records = () if stop is None else stop.keys.get("reward_records", ())
     return {
         record["component"]
         for record in records
-        if record.get("unit", "team") == "team" and is_builtin(record, trace.trace_id)
+        if "target" not in record and is_builtin(record, trace.trace_id)
     }
 
 
 def _mark(
-    trace: Trace, given: Sequence[Reward], findings: Findings, flags: Iterable[str]
+    trace: Trace,
+    given: Sequence[Reward],
+    findings: Findings,
+    flags: Iterable[str],
+    credit: Credit | None = None,
 ) -> tuple[Event, ...]:
     """The events with what was found for them; the stop with records and flags besides."""
-    events = trace.events
+    events = trace.events if credit is None else on_events(trace.events, credit)
     if findings.events:
         events = _mark_events(events, findings.events)
     stop = trace.stop

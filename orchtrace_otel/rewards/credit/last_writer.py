@@ -1,0 +1,16 @@
+"""Last writer: the event that gave the answer gets the whole reward."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from orchtrace_otel.rewards.credit.upstream import Shares, Upstream
+    from orchtrace_otel.rewards.facts import Facts
+
+
+def last_writer(upstream: Upstream, _facts: Facts) -> Shares:
+    """1[e is z]."""
+    parts = [0] * upstream.size
+    parts[upstream.answer] = 1
+    return parts, 1

@@ -1,0 +1,20 @@
+"""Reachability: an event that led to the answer gets the whole reward, any other nothing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from orchtrace_otel.rewards.credit.upstream import Shares, Upstream
+    from orchtrace_otel.rewards.facts import Facts
+
+
+def reachability(upstream: Upstream, _facts: Facts) -> Shares:
+    """1[e led to z]: no share, but a bound on who can have mattered.
+
+    Work in vain and failed branches get 0. It is sound as far as edges are complete.
+    """
+    parts = [0] * upstream.size
+    for place in upstream.places:
+        parts[place] = 1
+    return parts, 1

@@ -1,0 +1,96 @@
+"""Whose each event is: which agent's, in which role, a decision or not, which tool call's."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+if TYPE_CHECKING:
+    from orchtrace_otel.model import Event
+    from orchtrace_otel.rewards.facts import Facts
+
+DECISIONS: Final = frozenset({"orchestrator_decision", "spawn", "despawn", "aggregate"})
+"""Types of what an orchestrator does: it decides, delegates, spawns, merges and stops."""
+
+_ROLE_IS_OF_WHOM_IT_REACHES: Final = frozenset({"spawn", "begin", "delegate"})
+
+_USER: Final = "user"
+
+Targets: TypeAlias = Sequence[str | None]
+"""Whose each event is, by position; None for nobody's."""
+
+
+def agents(facts: Facts) -> Targets:
+    """The agent of each event; that of a tool's result is who called the tool.
+
+    The begin of a run is the agent's that it reaches, not the user's. A tool that a trace
+    names as the agent of its result is no agent.
+    """
+    events = facts.events
+    found: list[str | None] = [event.agent for event in events]
+    results: list[int] = []
+    for place, event in enumerate(events):
+        if event.type == "tool_result":
+            results.append(place)
+        elif event.agent == _USER and event.keys.get("verb") == "begin":
+            found[place] = event.keys.get("to", _USER)
+    if results:
+        _give_results_to_callers(facts, results, found)
+    return found
+
+
+def _give_results_to_callers(facts: Facts, results: Sequence[int], found: list[str | None]) -> None:
+    events, causes = facts.events, facts.graph.causes
+    acting = {event.agent for event in events if event.type != "tool_result"}
+    for place in results:
+        event = events[place]
+        if event.agent in acting and event.agent != event.keys.get("tool"):
+            continue
+        calls = [cause for cause in causes[place] if events[cause].type == "tool_call"]
+        caller = min(calls, key=lambda call: (events[call].t, events[call].id), default=None)
+        found[place] = None if caller is None else found[caller]
+
+
+def roles(facts: Facts) -> Mapping[str, str]:
+    """The role of each agent: the one that it was first seen in."""
+    first: dict[str, tuple[float, str, str]] = {}
+    for event in facts.events:
+        role = event.keys.get("role")
+        if isinstance(role, str):
+            seen = (event.t, event.id, role)
+            name = _whose_role(event)
+            if name not in first or seen < first[name]:
+                first[name] = seen
+    return {name: role for name, (_, _, role) in first.items()}
+
+
+def _whose_role(event: Event) -> str:
+    if event.keys.get("verb", event.type) in _ROLE_IS_OF_WHOM_IT_REACHES:
+        return str(event.keys.get("to", event.agent))
+    return event.agent
+
+
+def messages(facts: Facts) -> Targets:
+    """The id of each message."""
+    return [
+        event.id if event.keys.get("verb", event.type) == "message" else None
+        for event in facts.events
+    ]
+
+
+def tool_calls(facts: Facts) -> Targets:
+    """The id of the call, for a tool's call and for its result."""
+    calls = {event.id for event in facts.events if event.type == "tool_call"}
+    found: list[str | None] = []
+    for place, event in enumerate(facts.events):
+        opening = event.id.removesuffix(".close") + ".open"
+        if event.type == "tool_call":
+            found.append(event.id)
+        elif event.type != "tool_result":
+            found.append(None)
+        elif opening in calls:
+            found.append(opening)
+        else:
+            causes = {facts.events[cause].id for cause in facts.graph.causes[place]}
+            found.append(min(causes & calls, default=None))
+    return found

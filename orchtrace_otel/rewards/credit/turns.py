@@ -1,0 +1,63 @@
+"""What LLM calls and their tokens get: the credit of the events that they led to."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from orchtrace_otel.rewards.credit.division import Division
+
+if TYPE_CHECKING:
+    from orchtrace_otel.model import Trace
+    from orchtrace_otel.rewards.credit.assigning import Credit
+
+
+def by_turn(credit: Credit, method: str, trace: Trace) -> Division:
+    """What each LLM call gets: the sum over the events that it led to.
+
+    An event that several calls led to is split by their tokens, evenly where these are
+    not known.
+    """
+    tokens = {turn.id: turn.tokens for turn in trace.turns}
+    parts, whole = credit.shares[method]
+    sums: defaultdict[str, Fraction] = defaultdict(Fraction)
+    rest = 0
+    for event, part in zip(credit.events, parts, strict=True):
+        turns: Sequence[str] = event.keys.get("turns", ())
+        if not turns:
+            rest += part
+            continue
+        for turn, share in zip(turns, _split(turns, tokens), strict=True):
+            sums[turn] += part * share
+    value = credit.outcome.value
+    named = {turn: float(part / whole) * value for turn, part in sorted(sums.items())}
+    return Division(named, rest / whole * value)
+
+
+def _split(turns: Sequence[str], tokens: Mapping[str, int | None]) -> list[Fraction]:
+    counts = [tokens.get(turn) for turn in turns]
+    known = [count for count in counts if count is not None]
+    total = sum(known)
+    if len(known) < len(counts) or not total:
+        return [Fraction(1, len(turns))] * len(turns)
+    return [Fraction(count, total) for count in known]
+
+
+def by_token(credit: Credit, method: str, trace: Trace) -> Division:
+    """What one written token of each LLM call gets: the call's credit in equal parts.
+
+    Keyed by call; times the tokens that the call wrote this is its credit. A call whose
+    written tokens are unknown or none is unassigned.
+    """
+    written = {turn.id: turn.output_tokens for turn in trace.turns}
+    turns, rest = by_turn(credit, method, trace)
+    found: dict[str, float] = {}
+    for turn, number in turns.items():
+        count = written.get(turn)
+        if count:
+            found[turn] = number / count
+        else:
+            rest += number
+    return Division(found, rest)

@@ -1,0 +1,231 @@
+"""Which kind of team a trace shows, and what says so.
+
+The survey (arXiv 2605.02801) names six kinds and defines none by the trace; the rules here
+are proposed for this project [P]. Each activation is sorted by how it came about, and the
+kind that most of them speak for is the team's:
+
+- *called*: its holder (the activation around it) opened it: `centralized`;
+- *nested*: it is held by an agent that is not the lead, or holds others itself: `hierarchical`;
+- *handed over*: a peer opened it: `swarm`;
+- *chained*: it follows the end of one peer, who did not choose it: where the chain comes
+  back to an agent it had, or roles say that one checks what others do,
+  `planner_executor_critic`; where all of the chain passes through one agent, `centralized`;
+- *mutual*: its agent read several peers who read it, in two turns or more each: `debate`;
+- *by tool*: it runs inside a tool call of the lead; the lead's own tool calls count half
+  an activation each: `harness`.
+
+Where no kind has three fifths, and a second has a quarter, the team is `mixed`. Where a
+trace has no agents below its lead, or a chain without a way back, it is `unknown`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from orchtrace_otel.rewards.teams import Act, Team, read_team
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from orchtrace_otel.model import Trace
+    from orchtrace_otel.rewards.facts import Facts
+
+MOST: Final = 0.6
+"""Share of activations from which on one kind is the team's."""
+
+SOME: Final = 0.25
+"""Share from which on a second kind makes the team mixed."""
+
+_PLANS: Final = ("plan",)
+_EXECUTES: Final = ("execut", "coder", "writer", "solver", "actor")
+_CHECKS: Final = ("critic", "review", "verif", "check", "judge", "evaluat")
+
+_WAY: Final[Mapping[str, str]] = {
+    "called": "centralized",
+    "nested": "hierarchical",
+    "handed over": "swarm",
+    "chained": "planner_executor_critic",
+    "mutual": "debate",
+    "by tool": "harness",
+}
+
+
+class Evidence(NamedTuple):
+    """What was recognised, and what it rests on.
+
+    Attributes:
+        topology: One of `TOPOLOGIES`.
+        shares: Kind to its share of the activations, from 0 to 1; kinds without any are
+            left out.
+        signs: Sentences for people: what was seen.
+        activations: How each activation came about, by its span id.
+    """
+
+    topology: str
+    shares: Mapping[str, float]
+    signs: tuple[str, ...]
+    activations: Mapping[str, str]
+
+
+def topology(facts: Facts) -> str:
+    """Return what the trace says of itself, else what is recognised."""
+    return facts.trace.topology or explain_topology(facts.trace).topology
+
+
+def explain_topology(trace: Trace) -> Evidence:
+    """Recognise the kind of a team, with the evidence for it.
+
+    Time and space are O(V + E); the order of events and edges changes nothing.
+
+    Args:
+        trace: A trace of this project. Traces of others, without activations, are read by
+            their spawns.
+
+    Example:
+        >>> from orchtrace_otel.model import Event, Trace
+        >>> events = [Event(f"{name}.open", 0, "spawn", "lead", {"to": name, "parent": "r"})
+        ...           for name in ("scout", "coder", "tester")]
+        >>> evidence = explain_topology(Trace("run", "task", tuple(events)))
+        >>> evidence.topology, evidence.signs
+        ('centralized', ('3 of 3 activations were called',))
+    """
+    team = read_team(trace)
+    ways = _sort(team)
+    counted = Counter(ways.values())
+    signs = [f"{count} of {len(ways)} activations were {way}" for way, count in _ranked(counted)]
+    own = team.tools_of_lead
+    if own:
+        signs.append(f"the lead called {own} tools itself")
+    weights = {_WAY[way]: float(count) for way, count in counted.items()}
+    if own >= _FEW:
+        weights["harness"] = weights.get("harness", 0.0) + own / 2
+    kind = _name(team, weights, signs)
+    total = sum(weights.values())
+    shares = {name: weight / total for name, weight in sorted(weights.items())}
+    return Evidence(kind, shares, tuple(signs), ways)
+
+
+_FEW: Final = 3
+
+
+def _ranked(counted: Mapping[str, float]) -> list[tuple[str, float]]:
+    return sorted(counted.items(), key=lambda item: (-item[1], item[0]))
+
+
+# --- sorting
+
+
+def _sort(team: Team) -> dict[str, str]:
+    """How each activation came about."""
+    holders = {act.holder for act in team.acts.values()}
+    arguing = _arguing(team)
+    ways = {
+        name: _way(team, name, act, is_holder=name in holders, argues=act.agent in arguing)
+        for name, act in team.acts.items()
+    }
+    _start_chains(team, ways)
+    if _has_hub(team, ways):
+        ways = {name: "called" if way == "chained" else way for name, way in ways.items()}
+    return ways
+
+
+def _way(team: Team, name: str, act: Act, *, is_holder: bool, argues: bool) -> str:
+    if is_holder or (act.holder in team.acts and act.holder != team.lead):
+        return "nested"
+    if act.is_by_tool:
+        return "by tool"
+    if act.by not in (team.agents.get(act.holder, act.by), act.agent):
+        return "handed over"
+    if argues:
+        return "mutual"
+    return "chained" if len(act.after & team.acts.keys() - {name}) == 1 else "called"
+
+
+def _arguing(team: Team) -> set[str]:
+    """Agents of two turns or more that read two peers, or the only one, who read them."""
+    turns = Counter(act.agent for act in team.acts.values())
+    often = {agent for agent, count in turns.items() if count > 1}
+    mutual: Counter[str] = Counter()
+    for reader, writer in team.read:
+        if reader != writer and {reader, writer} <= often and (writer, reader) in team.read:
+            mutual[reader] += 1
+    needed = 1 if len(turns) == _PAIR else _PAIR
+    return {agent for agent, count in mutual.items() if count >= needed}
+
+
+_PAIR: Final = 2
+
+
+def _start_chains(team: Team, ways: dict[str, str]) -> None:
+    """The first of a chain was called; it belongs to what it began."""
+    latest: dict[str, str] = {}
+    for name, act in team.acts.items():
+        way = ways[name]
+        before = act.after if way == "chained" else {latest.get(act.by, "")}
+        if way in ("chained", "handed over"):
+            for first in before:
+                if ways.get(first) == "called":
+                    ways[first] = way
+        latest[act.agent] = name
+
+
+def _has_hub(team: Team, ways: Mapping[str, str]) -> bool:
+    """Whether a chain goes out from one agent to two others or more, each time back to it."""
+    steps = [
+        {team.acts[before].agent, act.agent}
+        for name, act in team.acts.items()
+        if ways[name] == "chained"
+        for before in act.after
+        if before in team.acts
+    ]
+    everybody = set[str]().union(*steps)
+    # Of three, the middle one of a single pass is in every step too; a hub comes back.
+    turns = Counter(act.agent for act in team.acts.values())
+    return len(everybody) > _PAIR and any(
+        turns[agent] > _PAIR and all(agent in step for step in steps) for agent in everybody
+    )
+
+
+# --- naming
+
+
+def _name(team: Team, weights: Mapping[str, float], signs: list[str]) -> str:
+    if not weights:
+        return "unknown"
+    if _checks_itself(team, signs) and set(weights) <= _FLAT:
+        return "planner_executor_critic"
+    if len({act.agent for act in team.acts.values()}) == 1 and set(weights) == {"centralized"}:
+        signs.append("one agent alone is no team")
+        return "unknown"
+    total = sum(weights.values())
+    ranked = _ranked(weights)
+    kind, most = ranked[0]
+    if most < MOST * total and ranked[1][1] >= SOME * total:
+        return "mixed"
+    if kind == "planner_executor_critic" and not _comes_back(team):
+        signs.append("the chain never comes back to an agent it had")
+        return "unknown"
+    return kind
+
+
+_FLAT: Final = frozenset({"centralized", "planner_executor_critic", "debate"})
+
+
+def _checks_itself(team: Team, signs: list[str]) -> bool:
+    """Whether roles or names say that one checks what another plans or carries out."""
+    said = [act.role or act.agent.lower() for act in team.acts.values()]
+    checks, plans, executes = (_says(said, words) for words in (_CHECKS, _PLANS, _EXECUTES))
+    if checks and (plans or executes):
+        signs.append(f"{checks!r} checks what {plans or executes!r} does")
+        return True
+    return False
+
+
+def _says(said: Sequence[str], words: Iterable[str]) -> str | None:
+    return next((text for text in said for word in words if word in text), None)
+
+
+def _comes_back(team: Team) -> bool:
+    turns = Counter(act.agent for act in team.acts.values())
+    return any(count > 1 for count in turns.values())

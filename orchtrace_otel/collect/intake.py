@@ -1,0 +1,149 @@
+"""What both ways in share: a body is checked, spooled, and only then acknowledged."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+from orchtrace_otel.collect import parts, spool, verdicts
+from orchtrace_otel.collect.admission import Bounds, InFlight, RefusedError
+from orchtrace_otel.collect.inflating import inflate
+from orchtrace_otel.collect.metrics import Metrics
+from orchtrace_otel.collect.parts import Part, Rejected
+from orchtrace_otel.collect.writing import Writer
+
+Signal: TypeAlias = Literal["traces", "logs"]
+Refuse: TypeAlias = Callable[[Part], str | None]
+"""Says why the spans of an OTel trace can no longer be taken; None where they can."""
+
+
+class Answer(NamedTuple):
+    """What was taken of a request, and what was not.
+
+    Attributes:
+        rejected: How many spans or log records were not.
+        message: Why; empty where all were taken.
+    """
+
+    rejected: int
+    message: str
+
+
+class Intake:
+    """Takes requests.
+
+    Args:
+        bounds: What is taken at most.
+        writer: What makes them durable.
+        refuse: Which OTel traces take no more spans.
+        metrics: Where to count.
+        faults: What keeps the collector from taking anything, in words; empty where nothing.
+    """
+
+    def __init__(
+        self,
+        bounds: Bounds,
+        writer: Writer,
+        refuse: Refuse,
+        metrics: Metrics,
+        faults: Callable[[], list[str]],
+    ) -> None:
+        self.bounds = bounds
+        self.in_flight = InFlight(bounds.in_flight_bytes)
+        self.is_ending = False
+        self._writer = writer
+        self._refuse = refuse
+        self._metrics = metrics
+        self._faults = faults
+
+    def faults(self) -> list[str]:
+        """Say why nothing is taken; empty where requests are."""
+        return ["this collector is about to end"] if self.is_ending else self._faults()
+
+    async def take(
+        self, signal: Signal, body: bytes, *, is_gzip: bool = False, is_json: bool = False
+    ) -> Answer:
+        """Check a body, and return once what it holds is in the spool.
+
+        Raises:
+            RefusedError: If nothing of it was taken.
+        """
+        try:
+            answer = await self._take(signal, body, is_gzip=is_gzip, is_json=is_json)
+        except RefusedError as refusal:
+            self._metrics.count("requests", f"{signal}:{refusal.why}")
+            raise
+        self._metrics.count("requests", f"{signal}:accepted")
+        return answer
+
+    async def _take(self, signal: Signal, body: bytes, *, is_gzip: bool, is_json: bool) -> Answer:
+        for fault in self.faults():
+            # The spool's own fault is found out by trying.
+            if fault != self._writer.fault:
+                raise RefusedError(fault, "unavailable", 2)
+        if is_gzip:
+            body = inflate(body, self.bounds.request_bytes)
+        rejected = Rejected()
+        if signal == "traces":
+            kind, payload, content = self._traces(body, rejected, is_json=is_json)
+        else:
+            kind, payload, content = self._logs(body, rejected, is_json=is_json)
+        if content:
+            await self._write(kind, payload, content)
+        return Answer(rejected.count, rejected.message)
+
+    def _traces(
+        self, body: bytes, rejected: Rejected, *, is_json: bool
+    ) -> tuple[int, bytes, list[Any]]:
+        if is_json:
+            from orchtrace_otel.collect.json_bodies import read_traces  # noqa: PLC0415 - rarely sent
+
+            request = read_traces(body, rejected)
+        else:
+            request = parts.parse(body)
+        taken: list[Part] = []
+        for part in parts.cut(request, self.bounds, rejected):
+            why = self._refuse(part)
+            if why is None:
+                taken.append(part)
+            else:
+                rejected.add(why, len(part.marks))
+        self._metrics.count("spans", "accepted", parts.span_count(taken))
+        self._metrics.count("spans", "rejected", rejected.count)
+        whole = not rejected.count and not is_json
+        payload = body if whole else b"".join(part.data for part in taken)
+        self._metrics.count("bytes", by=len(payload))
+        return spool.SPANS, payload, taken
+
+    def _logs(
+        self, body: bytes, rejected: Rejected, *, is_json: bool
+    ) -> tuple[int, bytes, list[Any]]:
+        if is_json:
+            from orchtrace_otel.collect.json_bodies import read_logs  # noqa: PLC0415 - rarely sent
+
+            request = read_logs(body, rejected)
+        else:
+            request = verdicts.parse(body)
+        found = verdicts.verdicts(request, rejected)
+        self._metrics.count("log_records", "accepted", len(found))
+        self._metrics.count("log_records", "rejected", rejected.count)
+        return spool.LOGS, request.SerializeToString() if found else b"", found
+
+    async def _write(self, kind: int, payload: bytes, content: list[Any]) -> None:
+        loop = asyncio.get_running_loop()
+        written: asyncio.Future[None] = loop.create_future()
+
+        def settle(error: Exception | None) -> None:
+            if written.cancelled():
+                return
+            if error is None:
+                written.set_result(None)
+            else:
+                written.set_exception(error)
+
+        def done(error: Exception | None) -> None:
+            loop.call_soon_threadsafe(settle, error)
+
+        self._writer.put(kind, payload, content, done)
+        await written

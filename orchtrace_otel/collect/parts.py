@@ -1,0 +1,195 @@
+"""A request, checked span by span and cut by OTel trace, still encoded.
+
+A span that cannot be taken is left out and said so; the rest of its batch is kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from google.protobuf.message import DecodeError
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+
+from orchtrace_otel import attributes as a
+from orchtrace_otel.collect.admission import Bounds, RefusedError
+
+_TRACE_ID: Final = 16
+_SPAN_ID: Final = 8
+_NO_TRACE: Final = bytes(_TRACE_ID)
+_NO_SPAN: Final = bytes(_SPAN_ID)
+
+_RUN_ID_DIGITS: Final = 2 * _TRACE_ID + 1 + 2 * _SPAN_ID
+_RUN_ID: Final = (
+    bytes([0x0A, len(a.RUN_ID)])
+    + a.RUN_ID.encode()
+    + bytes([0x12, _RUN_ID_DIGITS + 2, 0x0A, _RUN_ID_DIGITS])
+)
+"""How an attribute with a run's id is encoded, up to its value: to find it costs no decoding."""
+
+
+class Part:
+    """Spans of one OTel trace in one request.
+
+    Attributes:
+        trace_id: 16 bytes.
+        data: They, as an encoded `ExportTraceServiceRequest`.
+        marks: A number for each, the same for equal spans.
+        runs: Span ids of roots of runs that spans name, hexadecimal digits.
+        roots: Those of roots that are here.
+        has_top: Whether a span without a parent is here.
+    """
+
+    __slots__ = ("data", "has_top", "marks", "roots", "runs", "trace_id")
+
+    def __init__(self, trace_id: bytes, data: bytes) -> None:
+        self.trace_id = trace_id
+        self.data = data
+        self.marks: list[int] = []
+        self.runs: set[bytes] = set()
+        self.roots: set[bytes] = set()
+        self.has_top = False
+
+
+class Rejected:
+    """What a request held that cannot be taken.
+
+    Attributes:
+        count: How many spans or log records.
+        message: What was wrong with the first one.
+    """
+
+    __slots__ = ("count", "message")
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.message = ""
+
+    def add(self, why: str, count: int = 1) -> None:
+        """Count one more."""
+        self.count += count
+        self.message = self.message or why
+
+
+def parse(body: bytes) -> Any:
+    """Read a request in protobuf.
+
+    Raises:
+        RefusedError: If it is none.
+    """
+    request: Any = ExportTraceServiceRequest()
+    try:
+        request.ParseFromString(body)
+    except DecodeError:
+        msg = f"a body must be an ExportTraceServiceRequest, came {len(body)} bytes that are none"
+        raise RefusedError(msg, "invalid") from None
+    return request
+
+
+def cut(request: Any, bounds: Bounds, rejected: Rejected) -> list[Part]:
+    """Cut a request by OTel trace.
+
+    Args:
+        request: An `ExportTraceServiceRequest`.
+        bounds: What a span may hold.
+        rejected: Where to say what was left out.
+    """
+    found: dict[bytes, Part] = {}
+    for resource in request.resource_spans:
+        head = _head(resource, resource.resource if resource.HasField("resource") else None)
+        for scope in resource.scope_spans:
+            inner = _head(scope, scope.scope if scope.HasField("scope") else None)
+            spans: dict[bytes, list[bytes]] = {}
+            for span in scope.spans:
+                _take(span, spans, found, bounds, rejected)
+            for trace_id, encoded in spans.items():
+                of_scope = inner + b"".join(encoded)
+                of_resource = head + _field(2, of_scope)
+                found[trace_id].data += _field(1, of_resource)
+    return list(found.values())
+
+
+def _take(
+    span: Any,
+    spans: dict[bytes, list[bytes]],
+    found: dict[bytes, Part],
+    bounds: Bounds,
+    rejected: Rejected,
+) -> None:
+    encoded: bytes = span.SerializeToString()
+    fault = _fault(span, encoded, bounds)
+    if fault is not None:
+        rejected.add(fault)
+        return
+    trace_id: bytes = span.trace_id
+    part = found.get(trace_id)
+    if part is None:
+        part = found[trace_id] = Part(trace_id, b"")
+    part.marks.append(hash(encoded))
+    at = encoded.find(_RUN_ID)
+    if at >= 0:
+        end = at + len(_RUN_ID) + _RUN_ID_DIGITS
+        root = encoded[end - 2 * _SPAN_ID : end]
+        part.runs.add(root)
+        if root == span.span_id.hex().encode():
+            part.roots.add(root)
+    if not span.parent_span_id:
+        part.has_top = True
+    held = spans.get(trace_id)
+    if held is None:
+        held = spans[trace_id] = []
+    held.append(_field(2, encoded))
+
+
+def _fault(span: Any, encoded: bytes, bounds: Bounds) -> str | None:
+    trace_id: bytes = span.trace_id
+    span_id: bytes = span.span_id
+    if len(trace_id) != _TRACE_ID or trace_id == _NO_TRACE:
+        return f"a trace id must be 16 bytes and not all 0, came {len(trace_id)}"
+    if len(span_id) != _SPAN_ID or span_id == _NO_SPAN:
+        return f"a span id must be 8 bytes and not all 0, came {len(span_id)}"
+    if len(span.parent_span_id) not in {0, _SPAN_ID}:
+        return f"a parent's span id must be 8 bytes or none, came {len(span.parent_span_id)}"
+    # Counting costs little, but most spans are too small to hold too much.
+    if len(encoded) > bounds.span_links:
+        return _oversize(span, encoded, bounds)
+    return None
+
+
+def _oversize(span: Any, encoded: bytes, bounds: Bounds) -> str | None:
+    if len(encoded) > bounds.span_bytes:
+        return f"a span must have at most {bounds.span_bytes} bytes, came {len(encoded)}"
+    if len(span.links) > bounds.span_links:
+        return f"a span must have at most {bounds.span_links} links, came {len(span.links)}"
+    if len(span.attributes) > bounds.span_attributes:
+        most = bounds.span_attributes
+        return f"a span must have at most {most} attributes, came {len(span.attributes)}"
+    return None
+
+
+def _head(message: Any, inner: Any) -> bytes:
+    """Encode what stands around spans: the resource or scope, and its schema."""
+    head = b"" if inner is None else _field(1, inner.SerializeToString())
+    url: str = message.schema_url
+    return head + _field(3, url.encode()) if url else head
+
+
+def _field(number: int, payload: bytes) -> bytes:
+    """Encode a field of length-delimited kind."""
+    size = len(payload)
+    head = bytearray((number << 3 | 2,))
+    while size > 0x7F:  # noqa: PLR2004 - seven bits a byte, as protobuf has it
+        head.append(size & 0x7F | 0x80)
+        size >>= 7
+    head.append(size)
+    return bytes(head) + payload
+
+
+def span_count(parts: list[Part]) -> int:
+    """Count the spans of some parts."""
+    return sum(len(part.marks) for part in parts)
+
+
+def parts_of(body: bytes, bounds: Bounds) -> Iterator[Part]:
+    """Cut what was checked and kept before, such as a record of the spool."""
+    yield from cut(parse(body), bounds, Rejected())

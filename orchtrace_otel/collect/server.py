@@ -1,0 +1,245 @@
+"""The collector put together: from its options to a process that listens, and ends well."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+import socket
+import sys
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import uvicorn
+
+from orchtrace_otel.collect import grpc as over_grpc
+from orchtrace_otel.collect import http as over_http
+from orchtrace_otel.collect.admission import Bounds
+from orchtrace_otel.collect.archive import Archive
+from orchtrace_otel.collect.builder import Builder
+from orchtrace_otel.collect.closing import Closer
+from orchtrace_otel.collect.index import Index
+from orchtrace_otel.collect.intake import Intake
+from orchtrace_otel.collect.metrics import Metrics
+from orchtrace_otel.collect.parts import Part
+from orchtrace_otel.collect.runs import Closing, OpenRuns
+from orchtrace_otel.collect.spool import Fsync, Spool
+from orchtrace_otel.collect.store import Store
+from orchtrace_otel.collect.writing import Writer
+from orchtrace_otel.errors import ConfigError
+
+_logger = logging.getLogger("orchtrace_otel")
+
+_SWITCH_S: Final = 0.001
+"""How long one thread may keep the others from Python: senders wait for their answers."""
+
+_GRACE_S: Final = 5
+"""How long requests that are under way at the end may take."""
+
+Address = tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What a collector is told.
+
+    Attributes:
+        store: The folder that runs go to.
+        http: Where to listen for HTTP; None for nowhere. Port 0 means any.
+        grpc: The same for gRPC.
+        tables: Name of the exporter that writes the store.
+        fsync: When to wait for the disk.
+        token: The bearer token that senders must have.
+        certificate: For TLS, with `key`.
+        key: Its private key.
+        closing: When runs close.
+        keep_s: Seconds that the spans of stored runs are kept, to amend them.
+        keep_bytes: Bytes of such spans.
+        bounds: What is taken and kept at most.
+    """
+
+    store: Path
+    http: Address | None = ("127.0.0.1", 4318)
+    grpc: Address | None = ("127.0.0.1", 4317)
+    tables: str = "jsonl"
+    fsync: Fsync = "batch"
+    token: str | None = None
+    certificate: Path | None = None
+    key: Path | None = None
+    closing: Closing = field(default_factory=Closing)
+    keep_s: float = 24 * 3600.0
+    keep_bytes: int = 2 * 2**30
+    bounds: Bounds = field(default_factory=Bounds)
+
+
+class Collector:
+    """Everything behind the two ways in.
+
+    Args:
+        options: What to do.
+    """
+
+    def __init__(self, options: Options) -> None:
+        self._options = options
+        bounds = options.bounds
+        sync = options.fsync != "never"
+        folder = options.store
+        self.metrics = Metrics()
+        self.store = Store(folder, options.tables, sync=sync)
+        archive_path = folder / "archive.sqlite"
+        self._archive = Archive(archive_path, options.keep_s, options.keep_bytes, sync=sync)
+        # Asked on the thread that takes requests, beside the one that writes.
+        self._stored = Index(folder / "index.sqlite", folder)
+        self._kept = Archive(archive_path, options.keep_s, options.keep_bytes)
+        self.spool = Spool(folder / "spool", options.fsync)
+        self.runs = OpenRuns(options.closing, bounds.open_traces, bounds.open_bytes)
+        self.builder = Builder(
+            self.runs,
+            Closer(self.store, self._archive, self.metrics),
+            self._archive,
+            self.spool,
+            bounds,
+        )
+        self.writer = Writer(self.spool, self.builder.put, bounds.waiting_bytes, self.metrics)
+        self.builder.taken_up = self.writer.taken_up
+        self.intake = Intake(bounds, self.writer, self._refuse, self.metrics, self._faults)
+        self._gauges()
+
+    def _gauges(self) -> None:
+        gauge = self.metrics.gauge
+        gauge("open_traces", lambda: len(self.runs))
+        gauge("open_bytes", lambda: self.runs.size)
+        gauge("waiting_bytes", lambda: self.writer.waiting_bytes)
+        gauge("spool_bytes", lambda: self.spool.size)
+        gauge("ready", lambda: not self.intake.faults())
+
+    def _faults(self) -> list[str]:
+        return [fault for fault in (self.writer.fault, self.builder.fault) if fault is not None]
+
+    def _refuse(self, part: Part) -> str | None:
+        """Say why the spans of an OTel trace can no longer be taken."""
+        trace_id = part.trace_id.hex()
+        opened = self.runs.get(trace_id)
+        if opened is None:
+            if self._stored.of_trace(trace_id) and not self._kept.has_spans(trace_id):
+                return "the run was stored long ago, and its spans are kept no longer to amend it"
+            return None
+        most = self._options.bounds.trace_spans
+        if len(opened.marks) + len(part.marks) > most:
+            return f"an OTel trace must have at most {most} spans"
+        return None
+
+    def start(self) -> None:
+        """Take up what an earlier process left, and begin."""
+        self.builder.replay(self.spool.replay())
+        self.builder.resume()
+        self.builder.start()
+        self.writer.start()
+
+    def stop(self) -> None:
+        """Finish what was taken; what is open stays in the spool for the next start."""
+        self.intake.is_ending = True
+        self.writer.stop()
+        self.builder.stop()
+        self.spool.close()
+        for part in (self.store, self._archive, self._stored, self._kept):
+            part.close()
+
+
+class _Server(uvicorn.Server):
+    """Uvicorn without signal handlers of its own; ours end both ways in."""
+
+    @contextmanager
+    def capture_signals(self) -> Generator[None, None, None]:
+        yield
+
+
+async def serve(
+    options: Options, listening: Callable[[Address | None, Address | None], None]
+) -> None:
+    """Collect until SIGTERM or SIGINT, then finish what was taken.
+
+    Args:
+        options: What to do.
+        listening: Called with the addresses of HTTP and gRPC once requests are taken.
+
+    Raises:
+        ConfigError: If an address cannot be listened on, or TLS is half given.
+    """
+    if (options.certificate is None) != (options.key is None):
+        msg = "TLS needs a certificate and its key, got one of them; give both or neither"
+        raise ConfigError(msg)
+    sys.setswitchinterval(_SWITCH_S)
+    collector = Collector(options)
+    ended = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, ended.set)
+    await loop.run_in_executor(None, collector.start)
+    try:
+        async with asyncio.TaskGroup() as group:
+            http, http_server = _http(options, collector)
+            grpc, grpc_server = await _grpc(options, collector)
+            serving = None
+            if http is not None:
+                serving = group.create_task(http_server.serve(sockets=[http]))
+            listening(None if http is None else http.getsockname()[:2], grpc)
+            await ended.wait()
+            collector.intake.is_ending = True
+            if http_server is not None:
+                http_server.should_exit = True
+            if grpc_server is not None:
+                await grpc_server.stop(_GRACE_S)
+            if serving is not None:
+                await serving
+    finally:
+        await loop.run_in_executor(None, collector.stop)
+
+
+def _http(options: Options, collector: Collector) -> tuple[socket.socket | None, Any]:
+    if options.http is None:
+        return None, None
+    config = uvicorn.Config(
+        over_http.application(collector.intake, collector.metrics, options.token),
+        log_config=None,
+        access_log=False,
+        lifespan="off",
+        server_header=False,
+        ssl_certfile=options.certificate,
+        ssl_keyfile=options.key,
+        timeout_graceful_shutdown=_GRACE_S,
+    )
+    return _bound(options.http), _Server(config)
+
+
+def _bound(address: Address) -> socket.socket:
+    host, port = address
+    try:
+        return socket.create_server(
+            (host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET, backlog=512
+        )
+    except OSError as error:
+        msg = f"--http must be an address to listen on, got {host}:{port} ({error.strerror})"
+        raise ConfigError(msg) from error
+
+
+async def _grpc(options: Options, collector: Collector) -> tuple[Address | None, Any]:
+    if options.grpc is None:
+        return None, None
+    host, port = options.grpc
+    server = over_grpc.server(collector.intake, options.token)
+    where = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    try:
+        if options.certificate is not None and options.key is not None:
+            secure = over_grpc.credentials(options.certificate, options.key)
+            port = server.add_secure_port(where, secure)
+        else:
+            port = server.add_insecure_port(where)
+    except RuntimeError as error:
+        msg = f"--grpc must be an address to listen on, got {where}"
+        raise ConfigError(msg) from error
+    await server.start()
+    return (host, port), server

@@ -1,0 +1,89 @@
+"""The store: a folder of finished traces, each run's newest revision known by an index.
+
+Tables are written by an exporter of finished traces (entry point group
+`orchtrace.exporter`), chosen by its name: `jsonl` today. One that can say where a line
+lies has a method `export_line(line) -> (file, start)`; others are given the trace.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+from orchtrace_otel.collect.index import Index, digest, with_revision
+from orchtrace_otel.exporter import open_exporter
+from orchtrace_otel.model import Trace
+from orchtrace_otel.schema import dump
+
+Written: TypeAlias = Literal["new", "amended", "unchanged"]
+
+
+class Store:
+    """Writes finished traces once, and again under a higher revision when they changed.
+
+    Args:
+        folder: The folder; made where it is missing.
+        tables: Name of the exporter that writes into it.
+        sync: Whether to wait for the disk before a commit counts.
+    """
+
+    def __init__(self, folder: Path, tables: str = "jsonl", *, sync: bool = False) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self.folder = folder
+        self._sync = sync
+        self._exporter: Any = open_exporter(f"{tables}:{folder}/")
+        self._export_line: Any = getattr(self._exporter, "export_line", None)
+        self.index = Index(folder / "index.sqlite", folder, sync=sync)
+        self.index.catch_up()
+        self.index.commit()
+        self._touched: set[Path] = set()
+
+    def put(self, trace: Trace) -> Written:
+        """Write a trace of revision 0, unless the store says the same of its run already.
+
+        Raises:
+            OSError: If it could not be written.
+            sqlite3.Error: If the index could not.
+        """
+        line = dump(trace)
+        summary = digest(line)
+        known = self.index.find(trace.trace_id)
+        if known is not None and known.digest == summary:
+            return "unchanged"
+        if known is not None:
+            trace = with_revision(trace, known.revision + 1)
+            line = dump(trace)
+        place = None
+        if self._export_line is None:
+            self._exporter.export(trace)
+        else:
+            place = self._export_line(line)
+            self._touched.add(place[0])
+        self.index.put(trace, summary, place, len(line) + 1)
+        return "new" if known is None else "amended"
+
+    def commit(self) -> None:
+        """Make what was written last, as far as `sync` asks for it."""
+        if self._export_line is None:
+            self._exporter.flush(30)
+        if self._sync:
+            for path in self._touched:
+                descriptor = os.open(path, os.O_RDONLY)
+                try:
+                    os.fsync(descriptor)
+                finally:
+                    os.close(descriptor)
+        self._touched.clear()
+        self.index.commit()
+
+    def recover(self) -> None:
+        """After a failure, know again what the folder holds."""
+        self.index.rollback()
+        self.index.catch_up()
+        self.index.commit()
+
+    def close(self) -> None:
+        """Let go of the folder."""
+        self._exporter.shutdown()
+        self.index.close()

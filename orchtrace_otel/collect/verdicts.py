@@ -1,0 +1,131 @@
+"""Late rewards: log records of `gen_ai.evaluation.result`, and which run each is for."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import Any, Final
+
+from google.protobuf.message import DecodeError
+from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
+
+from orchtrace_otel import attributes as a
+from orchtrace_otel.collect.admission import RefusedError
+from orchtrace_otel.collect.parts import Rejected
+from orchtrace_otel.model import Reward
+
+_RUN_ID_DIGITS: Final = 32 + 1 + 16
+_HEX: Final = frozenset("0123456789abcdef")
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """A reward that came by itself.
+
+    Attributes:
+        trace_id: OTel trace of its run, 32 hexadecimal digits.
+        run_id: Its run; empty where the sender does not know of runs.
+        span_id: The span that it rates, 16 hexadecimal digits; empty for the run.
+        reward: The reward.
+    """
+
+    trace_id: str
+    run_id: str
+    span_id: str
+    reward: Reward
+
+
+def parse(body: bytes) -> Any:
+    """Read an `ExportLogsServiceRequest` in protobuf.
+
+    Raises:
+        RefusedError: If it is none.
+    """
+    request: Any = ExportLogsServiceRequest()
+    try:
+        request.ParseFromString(body)
+    except DecodeError:
+        msg = f"a body must be an ExportLogsServiceRequest, came {len(body)} bytes that are none"
+        raise RefusedError(msg, "invalid") from None
+    return request
+
+
+def verdicts(request: Any, rejected: Rejected) -> list[Verdict]:
+    """Return the late rewards in a request.
+
+    Structural measures that a process tells as events are left out without a word: they
+    are computed anew from the spans. Other log records are rejected.
+    """
+    found: list[Verdict] = []
+    for resource in request.resource_logs:
+        for scope in resource.scope_logs:
+            for record in scope.log_records:
+                _take(record, found, rejected)
+    return found
+
+
+def _take(record: Any, found: list[Verdict], rejected: Rejected) -> None:
+    facts = {item.key: _value(item.value) for item in record.attributes}
+    name = record.event_name or facts.get("event.name")
+    if name != a.EVALUATION_EVENT:
+        rejected.add(
+            f"a log record must be an event {a.EVALUATION_EVENT}; others are not kept here"
+        )
+        return
+    if facts.get(a.REWARD_ESTIMATOR) == "structural" and a.REWARD_ID not in facts:
+        return
+    fault, verdict = _read(record, facts)
+    if verdict is None:
+        rejected.add(fault)
+    else:
+        found.append(verdict)
+
+
+def _value(value: Any) -> Any:
+    kind = value.WhichOneof("value")
+    return None if kind is None else getattr(value, kind)
+
+
+def _read(record: Any, facts: dict[str, Any]) -> tuple[str, Verdict | None]:
+    run_id = facts.get(a.RUN_ID, "")
+    trace_id = run_id[:32] if run_id else record.trace_id.hex()
+    if run_id and not _is_run_id(run_id):
+        return f"{a.RUN_ID} must be <OTel trace id>-<span id of the root>", None
+    if not trace_id.strip("0"):
+        return f"an evaluation must carry {a.RUN_ID} or the context of what it rates", None
+    span_id = "" if run_id else record.span_id.hex()
+    try:
+        reward = _reward(record, facts, trace_id, span_id)
+    except (TypeError, ValueError):
+        return f"{a.EVALUATION_VALUE} must be a number", None
+    if not reward.is_sound:
+        return "a reward must have a finite value, and a family, unit and estimator of ours", None
+    return "", Verdict(trace_id, run_id, span_id, reward)
+
+
+def _is_run_id(text: Any) -> bool:
+    return (
+        isinstance(text, str)
+        and len(text) == _RUN_ID_DIGITS
+        and text[32] == "-"
+        and set(text[:32] + text[33:]) <= _HEX
+    )
+
+
+def _reward(record: Any, facts: dict[str, Any], trace_id: str, span_id: str) -> Reward:
+    component = facts.get(a.EVALUATION_NAME)
+    value = float(facts.get(a.EVALUATION_VALUE, "none"))
+    identity = facts.get(a.REWARD_ID)
+    if not identity:
+        # What a resend leaves as it is, for senders that give their events no id.
+        said = f"{trace_id}:{span_id}:{component}:{value!r}:{record.time_unix_nano}"
+        identity = hashlib.blake2b(said.encode(), digest_size=16).hexdigest()
+    return Reward(
+        id=identity,
+        component=component if isinstance(component, str) else "evaluation",
+        value=value,
+        family=facts.get(a.REWARD_FAMILY, "R1"),
+        unit=facts.get(a.REWARD_UNIT, "turn" if span_id else "team"),
+        target=facts.get(a.REWARD_TARGET) or span_id or None,
+        estimator=facts.get(a.REWARD_ESTIMATOR, "judge" if span_id else "outcome"),
+    )

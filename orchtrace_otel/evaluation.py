@@ -37,7 +37,9 @@ class Evaluations:
         """Tell the rewards and measures of a finished run, on its root."""
         context = set_span_in_context(root)
         for reward in trace.reward_records:
-            self._tell(context, _of_reward(trace.trace_id, reward))
+            # What anybody can compute again is told of the run as a whole, not event by event.
+            if reward.estimator != "structural" or reward.target is None:
+                self._tell(context, _of_reward(trace.trace_id, reward))
         for name, value in (trace.metrics or {}).items():
             facts: Values = {
                 a.EVALUATION_NAME: name,

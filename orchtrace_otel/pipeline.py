@@ -371,15 +371,17 @@ def _results(trace: Trace) -> Attributes:
     }
     for name, value in (trace.metrics or {}).items():
         results[a.METRIC_PREFIX + name] = value
-    if trace.reward_records:
-        results[a.REWARD_RECORDS] = _dumped(trace.reward_records)
+    # Whoever has the spans can compute the structural ones again.
+    given = [reward for reward in trace.reward_records if reward.estimator != "structural"]
+    if given:
+        results[a.REWARD_RECORDS] = _dumped(given)
     flags = [flag for flag in trace.flags if flag not in _OURS_ALONE]
     if flags:
         results[a.FLAGS] = flags
     return results
 
 
-_OURS_ALONE: Final = frozenset({"missing_causes", "orphans"})
+_OURS_ALONE: Final = frozenset({"missing_causes", "orphans", "reward_targets_unknown"})
 """Flags of spans that are not here: a collector may have them, from another process."""
 
 

@@ -14,7 +14,7 @@ from orchtrace_otel.builder.records import SpanRecord, distinct
 from orchtrace_otel.builder.tree import Tree
 from orchtrace_otel.builder.turns import Tokens, count
 from orchtrace_otel.builder.values import rewards, texts, word
-from orchtrace_otel.model import Event, Trace
+from orchtrace_otel.model import Event, Reward, Trace
 
 
 def build(run_id: str, records: Iterable[SpanRecord], flags: Iterable[str] = ()) -> Trace:
@@ -111,6 +111,8 @@ class _Building:
         events = (*[row[3] for row in self.events.rows], stop)
         if self.tree.by_id:
             self.events.keys[events[0].id]["start_unix_nano"] = self.events.origin
+        if given and not _are_known(given, events, self.turns):
+            self.flags.add("reward_targets_unknown")
         keys = self.events.keys[stop.id]
         keys["revision"] = 0
         keys["flags"] = sorted(self.flags)
@@ -127,6 +129,18 @@ class _Building:
             system=word(self.of_root, a.SYSTEM),
             metrics={"turns_without_usage": tokens.turns_without_usage},
         )
+
+
+def _are_known(
+    given: Iterable[Reward], events: Iterable[Event], turns: Iterable[SpanRecord]
+) -> bool:
+    """Whether users rewarded what the run has: an event, a turn, an agent or a role."""
+    named = {reward.target for reward in given if reward.estimator != "structural"}
+    named.difference_update((None, *[turn.span_id for turn in turns]))
+    for event in events if named else ():
+        keys = event.keys
+        named -= {event.id, event.agent, keys.get("to"), keys.get("instance"), keys.get("role")}
+    return not named
 
 
 def _costs(events: tuple[Event, ...], tokens: Tokens) -> dict[str, float]:

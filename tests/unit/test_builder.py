@@ -7,6 +7,7 @@ import itertools
 from collections.abc import Mapping
 from typing import Any
 
+import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -17,7 +18,7 @@ import orchtrace_otel as orchtrace
 from orchtrace_otel import attributes as a
 from orchtrace_otel import schema, spans
 from orchtrace_otel.builder import SpanRecord, build, distinct
-from orchtrace_otel.model import Edge, Json, Trace
+from orchtrace_otel.model import Edge, Json, Reward, Trace
 from orchtrace_otel.rewards import score
 from orchtrace_otel.testing import Captured
 
@@ -696,6 +697,27 @@ def test_rewards_that_cannot_be_read_are_flagged(text: Any) -> None:
     one = sound(root(**{a.REWARD_RECORDS: text}), stop())
     assert dict(one.rewards) == {}
     assert (one.flags == ("rewards_unreadable",)) == (text != "{}")
+
+
+@pytest.mark.parametrize(
+    ("target", "flags"),
+    [
+        (None, ()),
+        (f"{span_id(2)}.close", ()),
+        ("critic", ()),
+        ("critic#1", ()),
+        ("nobody", ("reward_targets_unknown",)),
+    ],
+)
+def test_a_reward_for_what_the_run_does_not_have_is_flagged(
+    target: str | None, flags: tuple[str, ...]
+) -> None:
+    """A verdict that names no event, turn, agent or role of the run joins to nothing."""
+    given = Reward(id="r", component="style", value=1.0, unit="agent", target=target)
+    text = orjson.dumps([given.to_dict()]).decode()
+    one = sound(root(**{a.REWARD_RECORDS: text}), activation(2), stop())
+    assert one.flags == flags
+    assert given in one.reward_records
 
 
 # --- limits of the SDK ---------------------------------------------------------------------

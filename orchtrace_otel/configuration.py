@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from inspect import signature
@@ -19,7 +20,9 @@ from orchtrace_otel import adapter as adapters
 from orchtrace_otel import attributes as a
 from orchtrace_otel import content as gate
 from orchtrace_otel import spans
-from orchtrace_otel._guard import warn_once
+from orchtrace_otel.content.capture import Capture
+from orchtrace_otel.content.key import key_of
+from orchtrace_otel.content.setup import set_up, wanted
 from orchtrace_otel.errors import ConfigError
 from orchtrace_otel.evaluation import Evaluations
 from orchtrace_otel.exporter import TraceExporter, open_exporter
@@ -27,9 +30,8 @@ from orchtrace_otel.model import Trace
 from orchtrace_otel.pipeline import Pipeline
 from orchtrace_otel.rewards import RewardFunction, RewardResult
 from orchtrace_otel.sampling import RecordOurs
-from orchtrace_otel.settings import CAPTURE_VARIABLE, NO_CONTENT, Settings
+from orchtrace_otel.settings import Settings
 from orchtrace_otel.spans import Tracing
-from orchtrace_otel.content.key import key_of
 
 if TYPE_CHECKING:
     from opentelemetry._logs import LoggerProvider
@@ -53,10 +55,15 @@ class _Configured:
     evaluations: Evaluations
 
 
+_CONTENT_SECONDS: Final = 10.0
+"""How long a shutdown waits for the store of content."""
+
 _lock = threading.RLock()
 _now: _Configured | None = None
 _last: _Configured | None = None
 """What was shut down last: its losses can still be asked for."""
+_lost: Counter[str] = Counter()
+"""What was lost of content until the last shutdown."""
 
 
 def configure(  # noqa: PLR0913 - one keyword a part that can be replaced
@@ -65,7 +72,7 @@ def configure(  # noqa: PLR0913 - one keyword a part that can be replaced
     meter_provider: MeterProvider | None = None,
     exporters: Sequence[Exporter] | None = None,
     rewards: Sequence[RewardSource] | Mapping[str, RewardCallable] | None = None,
-    content: str | None = None,
+    content: str | Mapping[str, Any] | Capture | None = None,
 ) -> None:
     """Say where spans and traces go; optional, and a later call changes what it names.
 
@@ -80,9 +87,10 @@ def configure(  # noqa: PLR0913 - one keyword a part that can be replaced
             as `jsonl:traces/`; `ORCHTRACE_EXPORTERS` unless given.
         rewards: Further reward functions of a finished trace: callables, names of
             installed ones, or a mapping of names to callables.
-        content: What is captured of prompts, completions, arguments and results, a
-            value of `OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT`. This release
-            captures none: only `NO_CONTENT` is taken.
+        content: What is captured of prompts, completions, arguments and results: a value
+            of `OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT`, which counts unless
+            given, or a `content.Capture` or a mapping of its fields, such as
+            `{"mode": "EVENT_ONLY", "store": "content/", "redact_keys": ["iban"]}`.
 
     Raises:
         ConfigError: If an argument or a variable does not hold what it must.
@@ -93,13 +101,15 @@ def configure(  # noqa: PLR0913 - one keyword a part that can be replaced
         _sdk(tracer_provider)
     _check_provider("logger_provider", "get_logger", logger_provider)
     _check_provider("meter_provider", "get_meter", meter_provider)
-    _check_content(content, settings.capture)
+    capture = wanted(content, settings)
     named = None if exporters is None else _listed("exporters", exporters)
     functions = None if rewards is None else _rewards(rewards)
     if settings.sdk_disabled:
         return  # before anything is made, such as a folder that this machine may not have
     opened = _opened(named if named is not None else _kept(settings))
-    gate.use_key(settings.key or _key_of(settings.store))
+    key = settings.key or _key_of(settings.store)
+    recorder = None if capture is None else set_up(capture, settings.key)
+    gate.use_key(key if recorder is None or recorder.key is None else recorder.key)
     with _lock:
         _follow_from_now(
             _provider(tracer_provider, settings, meter_provider),
@@ -171,23 +181,6 @@ def _key_of(store: str | None) -> str | None:
     return key_of(Path(store).expanduser())
 
 
-def _check_content(asked: str | None, from_environment: str) -> None:
-    """Refuse to capture content, which this release cannot do yet, rather than seem to do it."""
-    if asked is not None and asked != NO_CONTENT:
-        msg = (
-            f"content must be {NO_CONTENT!r} in this release, which captures none yet, "
-            f"got {asked!r}; leave it out"
-        )
-        raise ConfigError(msg)
-    if asked is None and from_environment != NO_CONTENT:
-        warn_once(
-            "content",
-            "%s asks for %s, but this release of orchtrace-otel captures no content yet",
-            CAPTURE_VARIABLE,
-            from_environment,
-        )
-
-
 def instrument(*names: str) -> adapters.Instrumented:
     """Put in the adapter of every installed framework, or only the named ones.
 
@@ -218,6 +211,9 @@ def flush(timeout_s: float = 30) -> bool:
         return True
     end = time.monotonic() + timeout_s
     in_time = now.pipeline.force_flush(int(timeout_s * 1_000))
+    recorder = gate.active()
+    if recorder is not None:
+        in_time = recorder.flush(max(end - time.monotonic(), 0)) and in_time
     left = max(end - time.monotonic(), 0)
     return now.provider.force_flush(int(left * 1_000)) and in_time
 
@@ -235,6 +231,10 @@ def shutdown() -> None:
             return
         spans.use(None)
         now.pipeline.shutdown()
+        recorder = gate.use(None)
+        if recorder is not None:
+            recorder.shutdown(_CONTENT_SECONDS)
+            _lost.update(recorder.losses)
         _followed.pop(id(now.provider), None)
         if isinstance(now.provider.sampler, RecordOurs):
             spans.ignore(now.provider)
@@ -251,6 +251,9 @@ def losses() -> Mapping[str, int]:
     if configured is None:
         return {}
     lost = dict(configured.pipeline.losses)
+    recorder = gate.active()
+    for what, count in (_lost if recorder is None else recorder.losses).items():
+        lost[what] = lost.get(what, 0) + count
     for exporter in _span_exporters(configured.provider):
         spans_lost: object = getattr(exporter, "lost", 0)
         if isinstance(spans_lost, int) and spans_lost:

@@ -1,0 +1,473 @@
+"""What captures content: each thing copied once, within limits, redacted, and only then kept."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
+
+from orchtrace_otel import attributes as a
+from orchtrace_otel._guard import guarded, warn_once
+from orchtrace_otel.content.capture import POLICY_KEYS, Capture
+from orchtrace_otel.content.memory import Kept, RunMemory, Witness
+from orchtrace_otel.content.messages import joined, with_reason
+from orchtrace_otel.content.redaction import Redactor
+from orchtrace_otel.content.tokens import Tokens
+from orchtrace_otel.content.turn import turn_document
+from orchtrace_otel.content.values import CUT, TAKEN, Copy, dumped
+from orchtrace_otel.content.writer import Batch, New, Writer
+
+if TYPE_CHECKING:
+    from orchtrace_otel.spans import Interval, Run
+
+Attributes: TypeAlias = dict[str, str]
+Shape: TypeAlias = Callable[[Any], Mapping[str, Any]]
+"""Makes a message of the conventions out of the host's, without copying its parts."""
+Look: TypeAlias = Callable[[Any], Witness]
+"""Takes the parts of a host's message that tell whether it has changed; cheap."""
+
+
+class Recorder:
+    """Captures content, where it is on.
+
+    Every method that the host's calls come through is guarded, and gives nothing where it
+    fails.
+
+    Args:
+        capture: What is captured.
+        key: Key of the hashes that refs are.
+        writer: Where documents go; None where there is no store.
+
+    Attributes:
+        losses: What was lost or cut, by kind.
+        on_spans: Whether content is written on spans.
+    """
+
+    def __init__(self, capture: Capture, key: str | None, writer: Writer | None = None) -> None:
+        self.capture = capture
+        self.writer = writer
+        self.losses: Counter[str] = Counter()
+        self.on_spans = capture.on_spans
+        self.key = key
+        self._key = (key or "").encode()[:64]
+        self._counting = threading.Lock()
+        self._redactor = Redactor(
+            capture.redact_keys,
+            capture.redact_patterns,
+            capture.redact,
+            with_known=capture.redact_defaults,
+        )
+
+    def lose(self, what: str, count: int = 1) -> None:
+        """Count content that was lost, or cut."""
+        with self._counting:
+            self.losses[what] += count
+        warn_once(
+            f"loss:{what}",
+            "orchtrace lost content (%s); further losses of this kind are counted",
+            what,
+        )
+
+    # -- values: arguments, results, messages, errors -----------------------------------------
+
+    @guarded
+    def opening(self, run: Run, value: Any, span_key: str | None = None) -> Attributes:
+        """Capture what an event was given; return the attributes that say where it is.
+
+        Args:
+            run: The run that the event belongs to.
+            value: What it was given.
+            span_key: Attribute for the value itself, where content is written on spans.
+        """
+        return self._value(run, value, a.CONTENT_REF, span_key)
+
+    @guarded
+    def closing(self, run: Run, value: Any, span_key: str | None = None) -> Attributes:
+        """Capture what came of an event, as `opening` does what it was given."""
+        return self._value(run, value, a.CONTENT_REF_CLOSE, span_key)
+
+    @guarded
+    def error(self, run: Run, error: BaseException, ref_key: str | None = None) -> Attributes:
+        """Capture the text of an error.
+
+        Args:
+            run: The run.
+            error: What was raised.
+            ref_key: Attribute that says where it is kept; `a.CONTENT_REF_CLOSE` unless given.
+        """
+        held = {"error": {"type": type(error).__qualname__, "message": _text_of(error)}}
+        found = self._value(run, held, ref_key or a.CONTENT_REF_CLOSE, None)
+        if self.on_spans:
+            found[a.ERROR_MESSAGE] = self.text(_text_of(error)) or ""
+        return found
+
+    @guarded
+    def text(self, text: str) -> str:
+        """Return a short text as it may stand on a span."""
+        return Copy(self._redactor, self.capture.span_bytes).text(text)
+
+    def detail(self, label: str | None, text: str) -> str | None:
+        """Return why a run stopped: a label, and the words for it where spans may have them."""
+        told = self.text(text) if self.on_spans and text else None
+        return f"{label}: {told}" if told and label else told or label
+
+    def _value(self, run: Run, value: Any, ref_key: str, span_key: str | None) -> Attributes:
+        if not run.is_recording:
+            return {}
+        copy = Copy(self._redactor, self.capture.item_bytes)
+        held: dict[str, Any] = {"value": copy.of(value)}
+        found: Attributes = {}
+        if span_key is not None and self.on_spans:
+            found[span_key] = self._within(dumped(held["value"]))
+        if self.writer is not None:
+            if copy.flags:
+                held["flags"] = sorted(copy.flags)
+            memory = memory_of(run)
+            with memory.lock:
+                new = self._document("value", held)
+                if self._keep(run, memory, [new]):
+                    found[ref_key] = new.ref
+        self._note(run, copy.flags)
+        return found
+
+    # -- turns --------------------------------------------------------------------------------
+
+    @guarded
+    def open_turn(  # noqa: PLR0913 - one keyword a part of what was asked
+        self,
+        interval: Interval,
+        messages: Iterable[Any],
+        *,
+        shape: Shape,
+        look: Look,
+        tools: Iterable[Any] = (),
+        parameters: Mapping[str, Any] | None = None,
+        model: str | None = None,
+        provider: str | None = None,
+    ) -> OpenTurn:
+        """Capture what a model is asked: only what is new of it is copied.
+
+        Args:
+            interval: The turn.
+            messages: The host's messages.
+            shape: See `Shape`.
+            look: See `Look`.
+            tools: Definitions of tools, in the conventions' shape.
+            parameters: Sampling parameters.
+            model: The model that is asked for.
+            provider: Who serves it.
+        """
+        turn = OpenTurn(self, interval, shape, look, model, provider)
+        if interval.run.is_recording:
+            turn.ask(messages, list(tools), dict(parameters or {}))
+        return turn
+
+    def message(
+        self, memory: RunMemory, message: Any, shape: Shape, look: Look, new: list[New]
+    ) -> Kept:
+        """Return what a message is kept as; adds it to `new` where it has to be put down."""
+        witness = look(message)
+        kept = memory.find(message, witness)
+        if kept is not None:
+            return kept
+        copy = Copy(self._redactor, self.capture.item_bytes)
+        held: dict[str, Any] = copy.of(shape(message))
+        if copy.flags:
+            held["flags"] = sorted(copy.flags)
+        document = self._document("message", held)
+        new.append(document)
+        kept = Kept(document.ref, frozenset(copy.flags), document.body if self.on_spans else b"")
+        memory.remember(message, witness, kept)
+        return kept
+
+    def copy(self, value: Any) -> tuple[Any, set[str]]:
+        """Return a value as plain JSON, and what was cut or taken out."""
+        copy = Copy(self._redactor, self.capture.item_bytes)
+        return copy.of(value), copy.flags
+
+    def document(self, kind: str, held: Any) -> New:
+        """Return a document with its ref."""
+        return self._document(kind, held)
+
+    def keep(self, run: Run, memory: RunMemory, new: Sequence[New]) -> bool:
+        """Hand documents to the store; see `_keep`."""
+        return self._keep(run, memory, new)
+
+    def within(self, text: bytes) -> str:
+        """Return JSON as a span may hold it."""
+        return self._within(text)
+
+    def note(self, run: Run, flags: Iterable[str]) -> None:
+        """Say on the run what happened to its content."""
+        self._note(run, flags)
+
+    def policy(self, model: str | None) -> Mapping[str, str]:
+        """Return what the user says of a policy, texts alone."""
+        given = self.capture.policy
+        told: Any = self._ask_policy(given, model) if callable(given) else given
+        if not isinstance(told, Mapping):
+            return {}
+        held = cast("Mapping[str, object]", told)
+        return {key: str(held[key]) for key in POLICY_KEYS if held.get(key) is not None}
+
+    @guarded
+    def _ask_policy(self, function: Callable[[str | None], Any], model: str | None) -> Any:
+        return function(model)
+
+    # -- common to both -----------------------------------------------------------------------
+
+    def _document(self, kind: str, held: Any) -> New:
+        body = dumped(held)
+        digest = hashlib.blake2b(b"%b %b" % (kind.encode(), body), key=self._key, digest_size=16)
+        return New(kind, digest.hexdigest(), body)
+
+    def _keep(self, run: Run, memory: RunMemory, documents: Sequence[New]) -> bool:
+        """Hand documents to the store as a whole; False where it cannot have them."""
+        if self.writer is None:
+            return False
+        new = [one for one in documents if one.ref not in memory.used]
+        if not new:
+            return True
+        size = sum(len(one.body) for one in new)
+        if memory.bytes + size > self.capture.run_bytes:
+            return self._refuse(run, memory, "content_over_limit", len(new))
+        if not self.writer.put(Batch(run.id, [one.ref for one in new], new, memory)):
+            return self._refuse(run, memory, "content_dropped", len(new))
+        memory.bytes += size
+        memory.used.update(one.ref for one in new)
+        return True
+
+    def _refuse(self, run: Run, memory: RunMemory, why: str, count: int) -> bool:
+        """Count what was not kept; what the run believed of it is not so."""
+        self.lose(why, count)
+        run.flag(why)
+        used = memory.used
+        memory.forget()
+        memory.used = used
+        return False
+
+    def _within(self, text: bytes) -> str:
+        """Return JSON that is short enough for a span, or else a text that says it is not."""
+        if len(text) <= self.capture.span_bytes:
+            return text.decode()
+        self.lose("content_cut_on_spans")
+        return dumped(f"<{len(text)} bytes>").decode()
+
+    def _note(self, run: Run, flags: Iterable[str]) -> None:
+        if CUT in flags:
+            run.flag("content_cut")
+            self.lose("content_cut")
+
+    def flush(self, timeout_s: float) -> bool:
+        """Wait until what was captured is put down."""
+        return self.writer is None or self.writer.flush(timeout_s)
+
+    def shutdown(self, timeout_s: float) -> None:
+        """Put down what was captured, and stop."""
+        if self.writer is not None:
+            self.writer.shutdown(timeout_s)
+
+
+class OpenTurn:
+    """One turn that is captured, from its prompt to its completion.
+
+    Args:
+        recorder: Who captures.
+        interval: The turn.
+        shape: See `Shape`.
+        look: See `Look`.
+        model: The model that was asked for.
+        provider: Who serves it.
+    """
+
+    __slots__ = (
+        "_flags",
+        "_interval",
+        "_look",
+        "_memory",
+        "_model",
+        "_parameters",
+        "_prompt",
+        "_provider",
+        "_recorder",
+        "_shape",
+        "_tools",
+    )
+
+    def __init__(  # noqa: PLR0913 - what is known when it opens
+        self,
+        recorder: Recorder,
+        interval: Interval,
+        shape: Shape,
+        look: Look,
+        model: str | None,
+        provider: str | None,
+    ) -> None:
+        self._recorder = recorder
+        self._interval = interval
+        self._shape = shape
+        self._look = look
+        self._model = model
+        self._provider = provider
+        self._memory = memory_of(interval.run)
+        self._flags: set[str] = set()
+        self._prompt: str | None = None
+        self._tools: str | None = None
+        self._parameters: Any = {}
+
+    def ask(self, messages: Iterable[Any], tools: list[Any], parameters: dict[str, Any]) -> None:
+        """Take in the prompt; see `Recorder.open_turn`."""
+        recorder, run, memory = self._recorder, self._interval.run, self._memory
+        self._parameters, flags = recorder.copy(parameters)
+        self._flags |= flags
+        new: list[New] = []
+        with memory.lock:
+            kept = [recorder.message(memory, one, self._shape, self._look, new) for one in messages]
+            refs = [one.ref for one in kept]
+            offered = self._offer(tools, new)
+            agent = "" if self._interval.parent is None else self._interval.parent.instance
+            before, added = memory.before(agent, refs)
+            if before is not None and not added:
+                self._prompt = before
+            else:
+                held = {"messages": list(added)} | ({"before": before} if before else {})
+                prompt = recorder.document("prompt", held)
+                new.append(prompt)
+                self._prompt = prompt.ref
+            if recorder.keep(run, memory, new):
+                memory.remember_prompt(agent, refs, self._prompt)
+            else:
+                self._prompt = self._tools = None
+        self._flags.update(*(one.flags for one in kept))
+        self._tell(kept, offered)
+
+    def _offer(self, tools: list[Any], new: list[New]) -> bytes:
+        if not tools:
+            return b""
+        held, flags = self._recorder.copy(tools)
+        self._flags |= flags
+        document = self._recorder.document("tools", {"tools": held})
+        new.append(document)
+        self._tools = document.ref
+        return dumped(held)
+
+    def _tell(self, kept: Sequence[Kept], tools: bytes) -> None:
+        """Write on the span what was asked, and where it is kept."""
+        facts: Attributes = {}
+        if self._prompt is not None:
+            facts[a.PROMPT_REF] = self._prompt
+        recorder = self._recorder
+        if recorder.on_spans:
+            text, left_out = joined([one.text for one in kept], recorder.capture.span_bytes)
+            facts[a.INPUT_MESSAGES] = text.decode()
+            if tools:
+                facts[a.TOOL_DEFINITIONS] = recorder.within(tools)
+            if left_out:
+                recorder.lose("content_cut_on_spans")
+        if facts:
+            self._interval.set(facts)
+
+    @guarded
+    def close(  # noqa: PLR0913 - one keyword a part of the answer
+        self,
+        completion: Iterable[Any] = (),
+        *,
+        finish_reasons: Sequence[str] = (),
+        tokens: Tokens | None = None,
+        response_model: str | None = None,
+        response_id: str | None = None,
+        policy_version: str | None = None,
+        reasoning: str = "none",
+    ) -> Attributes:
+        """Take in what a model answered; return the attributes that say where it is.
+
+        Args:
+            completion: The host's messages, one for each choice.
+            finish_reasons: Why each ended.
+            tokens: Token ids and log probabilities of the first choice.
+            response_model: The model that says it answered.
+            response_id: The provider's id of the answer.
+            policy_version: Version of the policy, where the answer says it.
+            reasoning: `kept`, `dropped` or `none`.
+        """
+        recorder, run, memory = self._recorder, self._interval.run, self._memory
+        if not run.is_recording:
+            return {}
+        new: list[New] = []
+        with memory.lock:
+            kept = [
+                recorder.message(memory, one, self._shape, self._look, new) for one in completion
+            ]
+            self._flags.update(*(one.flags for one in kept))
+            policy = recorder.policy(self._model)
+            facts = {
+                "run_id": run.id,
+                "turn_id": self._interval.span_id,
+                "model": self._model,
+                "response_model": response_model,
+                "provider": self._provider,
+                "policy_version": policy.get("version", policy_version),
+                "response_id": response_id,
+                "reasoning": reasoning,
+            }
+            document = recorder.document(
+                "turn",
+                turn_document(
+                    {key: value for key, value in facts.items() if value is not None},
+                    prompt=self._prompt,
+                    completion=[one.ref for one in kept],
+                    tools=self._tools,
+                    parameters=self._parameters,
+                    finish_reasons=finish_reasons,
+                    tokens=self._safe(tokens or Tokens(why_absent="not given"), policy),
+                    flags=sorted(self._flags),
+                ),
+            )
+            new.append(document)
+            found: Attributes = {}
+            if recorder.keep(run, memory, new):
+                found[a.CONTENT_REF] = document.ref
+                if kept:
+                    found[a.COMPLETION_REF] = kept[0].ref
+        recorder.note(run, self._flags)
+        if recorder.on_spans and kept:
+            said = [with_reason(one.text, finish_reasons, at) for at, one in enumerate(kept)]
+            found[a.OUTPUT_MESSAGES] = joined(said, recorder.capture.span_bytes)[0].decode()
+        return found
+
+    def _safe(self, tokens: Tokens, policy: Mapping[str, str]) -> Tokens:
+        """Return tokens that say no more than the texts that are kept.
+
+        Where a secret was taken out of a text, its tokens spell it out.
+        """
+        if TAKEN in self._flags:
+            return Tokens(why_absent="redacted")
+        size = len(tokens.prompt_ids) + len(tokens.ids) + len(tokens.logprobs)
+        if size * _TOKEN_BYTES > self._recorder.capture.item_bytes * 4:
+            self._flags.add(CUT)
+            return Tokens(why_absent="too long")
+        return tokens.with_policy(policy)
+
+
+_TOKEN_BYTES: Final = 8
+
+
+def memory_of(run: Run) -> RunMemory:
+    """Return what a run has kept so far."""
+    memory = run.content
+    if not isinstance(memory, RunMemory):
+        memory = run.content = RunMemory()
+    return memory
+
+
+def _text_of(error: BaseException) -> str:
+    """Return the text of an error from what it was made of, without running code of its class."""
+    args = BaseException.__getattribute__(error, "args")
+    return " ".join(one if type(one) is str else repr_of(one) for one in args)
+
+
+def repr_of(value: object) -> str:
+    """Return a number or such as a text; of all else the class's name."""
+    return str(value) if type(value) in (int, float, bool) else f"<{type(value).__qualname__}>"

@@ -88,7 +88,7 @@ class Findings:
 
     Attributes:
         metrics: Name to number.
-        team: Component to number: the rewards of the team.
+        team: Component to number: the rewards of the run, of the team or its orchestrator.
         records: Records of rewards, without those of events.
         events: Component to number, by position of the event.
         failed: A flag for each component that raised, or gave what it must not.
@@ -131,8 +131,7 @@ class Findings:
         if one.is_metric:
             self.metrics[one.name] = number
             return
-        if one.contract.unit == "team":
-            self.team[one.name] = number
+        self.team[one.name] = number
         self._record(one, facts, number, None)
 
     def _record(self, one: Component, facts: Facts, number: float, target: str | None) -> None:

@@ -60,10 +60,16 @@ def _candidates(trace: Trace) -> dict[str, Outcome]:
     stop = trace.stop
     for record in () if stop is None else stop.keys.get("reward_records", ()):
         _sort(record, trace, found, others)
-    for component, value in trace.rewards.items():
-        if component not in found and component not in others:
-            found[component] = Outcome(component, value)
+    unsaid = trace.rewards.keys() - found.keys() - others
+    for component in unsaid - _builtin_names() if unsaid else ():
+        found[component] = Outcome(component, trace.rewards[component])
     return found
+
+
+def _builtin_names() -> set[str]:
+    from orchtrace_otel.rewards.builtin import COMPONENTS  # noqa: PLC0415 - it reads outcomes
+
+    return {one.name for one in COMPONENTS}
 
 
 def _sort(
@@ -79,7 +85,7 @@ def _sort(
         record.get("estimator", "outcome"),
     )
     if is_builtin(record, trace.trace_id) or words != _OUTCOME:
-        if words[1] == "team":
+        if "target" not in record:
             others.add(component)
         return
     # `rewards` has the latest number of a component, as late rewards may have changed it.

@@ -59,14 +59,12 @@ def score(trace: Trace, functions: Sequence[RewardFunction] = ()) -> Trace:
     credit = assign(facts)
     if credit is not None:
         findings.records += credit_records(facts, credit)
-    stale = _stale(trace)
-    kept = {name: value for name, value in trace.rewards.items() if name not in stale}
     return Trace(
         trace.trace_id,
         trace.task_id,
         _mark(trace, given, findings, flags | failed | findings.failed, credit),
         trace.edges,
-        {**kept, **_of_team(given), **findings.team},
+        {**_kept(trace), **_of_team(given), **findings.team},
         trace.costs,
         trace.system,
         topology,
@@ -91,7 +89,7 @@ def _ask(
 
 def _with_rewards(trace: Trace, given: Sequence[Reward]) -> Trace:
     """The trace as it is with rewards of users, for whoever looks for the outcome."""
-    rewards = {**trace.rewards, **_of_team(given)}
+    rewards = {**_kept(trace), **_of_team(given)}
     return replace(trace, rewards=rewards, events=_mark(trace, given, Findings(), ()))
 
 
@@ -99,15 +97,16 @@ def _of_team(given: Iterable[Reward]) -> dict[str, float]:
     return {reward.component: reward.value for reward in given if reward.unit == "team"}
 
 
-def _stale(trace: Trace) -> set[str]:
-    """Rewards of the run that an earlier scoring computed, and that are computed again."""
+def _kept(trace: Trace) -> dict[str, float]:
+    """The rewards of the run but for those that an earlier scoring computed: these come anew."""
     stop = trace.stop
     records = () if stop is None else stop.keys.get("reward_records", ())
-    return {
+    stale = {
         record["component"]
         for record in records
         if "target" not in record and is_builtin(record, trace.trace_id)
     }
+    return {name: value for name, value in trace.rewards.items() if name not in stale}
 
 
 def _mark(

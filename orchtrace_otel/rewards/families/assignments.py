@@ -1,0 +1,171 @@
+"""Who was given work in a run, and how it went: what rewards of the orchestration count."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from orchtrace_otel.rewards.facts import Facts
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from orchtrace_otel.model import Event
+
+_ASSIGNS: Final = frozenset({"spawn", "delegate"})
+_FELL_SHORT: Final = frozenset({"error", "cancelled", "paused"})
+
+
+class Assignment(NamedTuple):
+    """Work that an agent was given: by a spawn, or by a delegation.
+
+    Attributes:
+        place: Position of the event that gave it.
+        agent: Name of who got it; None where the trace does not tell.
+        instance: Which life of that agent, or its name.
+        activation: Stretch of work that came of it; None where none did.
+        parent: Activation that it is inside of.
+        opened: Position of that activation's opening.
+        closed: Position of its closing, or of the agent's return.
+        is_finished: Whether it came back, in time and without an error.
+    """
+
+    place: int
+    agent: str | None
+    instance: str | None
+    activation: str | None
+    parent: str | None
+    opened: int | None
+    closed: int | None
+    is_finished: bool
+
+
+def by_type(facts: Facts) -> Mapping[str, Sequence[int]]:
+    """Positions of the events of each type; none for a type that does not occur."""
+    found: defaultdict[str, list[int]] = defaultdict(list)
+    for place, event in enumerate(facts.events):
+        found[event.type].append(place)
+    return found
+
+
+def assignments(facts: Facts) -> Sequence[Assignment]:
+    """Everything that was assigned, in the order of events; ask it through `Facts.share`."""
+    return list(_Reader(facts).read())
+
+
+def closed_well(event: Event) -> bool:
+    """Whether an interval's closing says that it ended as it should, and in time."""
+    keys = event.keys
+    return keys.get("status", "ok") not in _FELL_SHORT and not keys.get("late", False)
+
+
+class _Reader:
+    """Finds for each spawn and each delegation the activation, and its end."""
+
+    def __init__(self, facts: Facts) -> None:
+        self.facts = facts
+        self.types = facts.share(by_type)
+        self.returns = {facts.events[place].id: place for place in self.types.get("return", ())}
+        self.gone = self._despawned()
+
+    def read(self) -> Iterator[Assignment]:
+        events = self.facts.events
+        opened_by = self._openings()
+        for place in self._assigning():
+            event = events[place]
+            if event.id.endswith(".open"):
+                yield self._of_opening(place, place)
+            elif "verb" in event.keys:
+                opening = opened_by.pop(place, None)
+                yield self._unopened(place) if opening is None else self._of_opening(place, opening)
+            else:
+                yield self._of_others(place)
+        for opening in opened_by.values():  # a cause was lost; the work was not
+            yield self._of_opening(opening, opening)
+
+    def _assigning(self) -> list[int]:
+        """Positions of spawns and delegations."""
+        events, types = self.facts.events, self.types
+        delegations = [
+            place
+            for place in types.get("orchestrator_decision", ())
+            if events[place].keys.get("verb") == "delegate"
+        ]
+        return [*types.get("spawn", ()), *delegations]
+
+    def _openings(self) -> dict[int, int]:
+        """Openings that follow a spawn or delegation of its own: by that one's position.
+
+        An opening whose spawn is not known stands under its own position.
+        """
+        events, causes = self.facts.events, self.facts.graph.causes
+        found: dict[int, int] = {}
+        for place in self.types.get("message", ()):
+            keys = events[place].keys
+            if keys.get("verb") != "begin" or "parent" not in keys:
+                continue
+            givers = [
+                cause
+                for cause in causes[place]
+                if events[cause].keys.get("verb") in _ASSIGNS
+                and not events[cause].id.endswith(".open")
+                and cause not in found
+            ]
+            key = min(givers, key=lambda at: (events[at].t, events[at].id), default=place)
+            found[key] = place
+        return found
+
+    def _of_opening(self, place: int, opening: int) -> Assignment:
+        event = self.facts.events[opening]
+        name = event.id.removesuffix(".open")
+        instance = event.keys.get("instance", event.keys.get("to"))
+        closed = self.returns.get(name + ".close")
+        return Assignment(
+            place,
+            event.keys.get("to"),
+            instance,
+            name,
+            event.keys.get("parent"),
+            opening,
+            closed,
+            closed is not None and self._came_back(closed, instance),
+        )
+
+    def _unopened(self, place: int) -> Assignment:
+        event = self.facts.events[place]
+        to = event.keys.get("to")
+        return Assignment(
+            place, to, to, None, event.keys.get("activation"), None, None, is_finished=False
+        )
+
+    def _of_others(self, place: int) -> Assignment:
+        """A spawn in a trace without activations: its agent's last return ends it."""
+        events = self.facts.events
+        giver = events[place]
+        to = giver.keys.get("to")
+        if to is None:
+            led = [
+                events[at] for at in self.facts.effects[place] if events[at].agent != giver.agent
+            ]
+            first = min(led, key=lambda event: (event.t, event.id), default=None)
+            to = None if first is None else first.agent
+        back = [at for at in self.types.get("return", ()) if events[at].agent == to]
+        closed = max(back, key=lambda at: (events[at].t, events[at].id), default=None)
+        finished = closed is not None and self._came_back(closed, to)
+        return Assignment(place, to, to, None, giver.agent, None, closed, finished)
+
+    def _came_back(self, closed: int, instance: str | None) -> bool:
+        gone = self.gone.get(instance)
+        if gone is not None and gone < self.facts.graph.begin[closed]:
+            return False
+        return closed_well(self.facts.events[closed])
+
+    def _despawned(self) -> dict[str | None, int]:
+        """When each instance was ended from outside."""
+        facts = self.facts
+        found: dict[str | None, int] = {}
+        for place in self.types.get("despawn", ()):
+            keys = facts.events[place].keys
+            # `instance` is that of who despawns; whom it ends is in `to`.
+            found.setdefault(keys.get("to"), facts.graph.begin[place])
+        return found

@@ -1,0 +1,41 @@
+"""How failures spread: events that failed, by those that failed first."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from orchtrace_otel.rewards.component import component
+from orchtrace_otel.rewards.facts import Facts
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+
+@component(family="R7", range=(0, float("inf")), inputs=("status", "edges"), is_metric=True)
+def error_amplification(facts: Facts) -> float | None:
+    """Events that failed by those that no failed one led to, - 1; 0 where none failed.
+
+    Failed is what has status `error`. Absent on cycles, and with ids that are not unique.
+    """
+    if not facts.is_causal:
+        return None
+    failed = {at for at, event in enumerate(facts.events) if event.keys.get("status") == "error"}
+    if not failed:
+        return 0.0
+    roots = len(failed) - len(_led_by(facts, failed))
+    return len(failed) / roots - 1
+
+
+def _led_by(facts: Facts, failed: Collection[int]) -> Collection[int]:
+    """Those that failed after, and because of, others that had failed."""
+    causes = facts.graph.causes
+    tainted: set[int] = set()
+    led: set[int] = set()
+    for place in facts.graph.order:
+        if not tainted.isdisjoint(causes[place]):
+            tainted.add(place)
+            if place in failed:
+                led.add(place)
+        elif place in failed:
+            tainted.add(place)
+    return led

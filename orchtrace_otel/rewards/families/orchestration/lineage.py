@@ -1,0 +1,83 @@
+"""Which assignments lead into which: a bit for each, carried along the edges once."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from orchtrace_otel.rewards.facts import Facts
+from orchtrace_otel.rewards.families.assignments import assignments
+from orchtrace_otel.rewards.families.orchestration.parallel import peak_of_agents
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+MOST: Final = 64
+"""Assignments beyond which pairs are not compared inline: their number grows by the square."""
+
+
+class Pairs(NamedTuple):
+    """Pairs of assignments under one parent.
+
+    Attributes:
+        all: How many there are.
+        connected: How many have a path from inside of one into the other.
+    """
+
+    all: int
+    connected: int
+
+
+def sibling_pairs(facts: Facts) -> Pairs | None:
+    """Compare all assignments that lie beside each other; ask it through `Facts.share`.
+
+    A path is one of causes, as a message, a result that was passed on, or one's end that
+    let the other begin. None on cycles, and with more than `MOST` assignments.
+    """
+    found = facts.share(assignments)
+    siblings: defaultdict[str | None, list[int]] = defaultdict(list)
+    for number, one in enumerate(found):
+        if one.opened is not None and one.closed is not None:
+            siblings[one.parent].append(number)
+    groups = [group for group in siblings.values() if len(group) > 1]
+    if not groups:
+        return Pairs(0, 0)
+    if not facts.is_causal or len(found) > MOST:
+        return None
+    opened = {one.opened: 1 << at for at, one in enumerate(found) if one.opened is not None}
+    reached = _carry(facts, opened)
+    ends = {at: reached[one.closed] for at, one in enumerate(found) if one.closed is not None}
+    overlaps = not facts.is_timed or facts.share(peak_of_agents) > 1
+    connected = sum(_connected(group, ends, overlaps=overlaps) for group in groups)
+    return Pairs(sum(len(group) * (len(group) - 1) // 2 for group in groups), connected)
+
+
+def _carry(facts: Facts, bits: Mapping[int, int]) -> Sequence[int]:
+    """For each event the bits of all openings that lead to it."""
+    causes = facts.graph.causes
+    reached = [0] * len(causes)
+    for place in facts.graph.order:
+        held = bits.get(place, 0)
+        for cause in causes[place]:
+            held |= reached[cause]
+        reached[place] = held
+    return reached
+
+
+def _connected(group: Sequence[int], ends: Mapping[int, int], *, overlaps: bool) -> int:
+    mask = sum(1 << number for number in group)
+    before = {number: ends[number] & mask & ~(1 << number) for number in group}
+    count = sum(held.bit_count() for held in before.values())
+    # Only what goes on at once can lead into each other; such a pair was counted twice.
+    return count - (_mutual(before) if overlaps else 0)
+
+
+def _mutual(before: Mapping[int, int]) -> int:
+    twice = 0
+    for number, bits in before.items():
+        left = bits
+        while left:
+            lowest = left & -left
+            twice += before[lowest.bit_length() - 1] >> number & 1
+            left -= lowest
+    return twice // 2

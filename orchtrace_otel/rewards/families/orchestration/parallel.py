@@ -1,0 +1,206 @@
+"""How parallel a team was: PARL's two auxiliary rewards, and how evenly work was divided.
+
+PARL (Kimi K2.5, arXiv 2602.02276) trains an orchestrator with
+r = lambda1 r_parallel + lambda2 r_finish + r_perf, the lambdas falling to 0. The exact form
+of r_parallel is not public; ours is the formula sheet's. Both terms are kept as
+components, so that a trainer weighs them anew at each of its steps.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from itertools import groupby
+from operator import itemgetter
+from typing import TYPE_CHECKING, Final
+
+from orchtrace_otel.rewards.component import component
+from orchtrace_otel.rewards.facts import Facts
+from orchtrace_otel.rewards.families.assignments import Assignment, assignments
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+K_MAX: Final = 5
+"""Sub-agents at once from which on more are worth no more, in the inline `r_parallel`."""
+
+
+def parallel_reward(peak: int, k_max: int = K_MAX) -> float:
+    """Return (min(K, K_max) - 1) / (K_max - 1), 0 to 1; 0 without sub-agents.
+
+    Args:
+        peak: K, how many sub-agents worked at once, at most.
+        k_max: How many are enough; above 1.
+
+    Raises:
+        ValueError: If `k_max` is not above 1.
+
+    Example:
+        >>> parallel_reward(3, k_max=5), parallel_reward(0)
+        (0.5, 0.0)
+    """
+    if k_max <= 1:
+        msg = f"k_max must be above 1, got {k_max}"
+        raise ValueError(msg)
+    return (max(min(peak, k_max), 1) - 1) / (k_max - 1)
+
+
+def finish_reward(finished: int, assigned: int) -> float | None:
+    """Return the share of assigned work that came back, 0 to 1; None where none was assigned.
+
+    None has no weight. A 1 would pay a team for never assigning anything.
+
+    Example:
+        >>> round(finish_reward(2, 3), 4), finish_reward(0, 0)
+        (0.6667, None)
+    """
+    return finished / assigned if assigned else None
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """PARL's weights of the auxiliary terms, which fall to 0 while a policy learns.
+
+    Attributes:
+        start: Weight at step 0, lambda0.
+        steps: Training step from which on it is 0.
+    """
+
+    start: float = 0.0
+    steps: int = 1
+
+    def weight(self, step: int) -> float:
+        """Return lambda(k) = lambda0 * max(0, 1 - k / N).
+
+        Example:
+            >>> Schedule(0.1, 1000).weight(500)
+            0.05
+        """
+        return self.start * max(0.0, 1 - step / self.steps)
+
+
+def parl(
+    performance: float, parallel: float | None, finish: float | None, weight: float = 0.0
+) -> float:
+    """Return r_perf + weight * (r_parallel + r_finish); a term that is None has no weight.
+
+    Outside of training there is no step, and the weight is 0.
+
+    Example:
+        >>> round(parl(1, 0.5, 2 / 3, Schedule(0.1, 100).weight(0)), 6)
+        1.116667
+        >>> round(parl(1, 0.5, 2 / 3, Schedule(0.1, 100).weight(50)), 6)
+        1.058333
+    """
+    return performance + weight * ((parallel or 0.0) + (finish or 0.0))
+
+
+def peak_of_agents(facts: Facts) -> int:
+    """K: how many sub-agents worked at once, at most; ask it through `Facts.share`.
+
+    One that waits for others of its own does not work, and one that begins and ends at
+    the same time never does. In traces without activations it is counted over events
+    that last, one for each agent that was spawned.
+    """
+    found = facts.share(assignments)
+    spans = [one for one in found if one.opened is not None and one.closed is not None]
+    return _peak_of_spans(facts, spans) if spans else _peak_of_lasting(facts, found)
+
+
+def _peak_of_spans(facts: Facts, spans: Iterable[Assignment]) -> int:
+    begin = facts.graph.begin
+    changes: list[tuple[int, int, str, str | None]] = []
+    for one in spans:
+        if one.opened is None or one.closed is None or one.activation is None:
+            continue
+        start, end = begin[one.opened], begin[one.closed]
+        if start < end:
+            changes.append((start, 1, one.activation, one.parent))
+            changes.append((end, -1, one.activation, one.parent))
+    inside: defaultdict[str, int] = defaultdict(int)
+    is_open: set[str] = set()
+    busy = peak = 0
+    changes.sort(key=itemgetter(0))
+    for _, together in groupby(changes, key=itemgetter(0)):
+        for _, change, name, parent in together:
+            touched = {name, parent} if parent is not None else {name}
+            busy -= sum(one in is_open and not inside[one] for one in touched)
+            if change > 0:
+                is_open.add(name)
+            else:
+                is_open.discard(name)
+            if parent is not None:
+                inside[parent] += change
+            busy += sum(one in is_open and not inside[one] for one in touched)
+        peak = max(peak, busy)
+    return peak
+
+
+def _peak_of_lasting(facts: Facts, found: Iterable[Assignment]) -> int:
+    names = {one.agent for one in found if one.agent is not None}
+    graph = facts.graph
+    changes: list[tuple[int, int, str]] = []
+    if names:
+        for place, event in enumerate(facts.events):
+            if event.agent in names and graph.begin[place] < graph.finish[place]:
+                changes.append((graph.begin[place], 1, event.agent))
+                changes.append((graph.finish[place], -1, event.agent))
+    changes.sort()  # ends before starts
+    going: defaultdict[str, int] = defaultdict(int)
+    peak = 0
+    for _, change, name in changes:
+        going[name] += change
+        if not going[name]:
+            del going[name]
+        peak = max(peak, len(going))
+    return peak
+
+
+@component(family="R7", unit="orchestrator", range=(0, 1), inputs=("spawn", "delegate", "return"))
+def r_parallel(facts: Facts) -> float | None:
+    """PARL: how many sub-agents worked at once, (min(K, 5) - 1) / 4; 0 without any.
+
+    Ten that run one after the other give 0. Absent where times are unknown.
+    """
+    if not facts.share(assignments):
+        return 0.0
+    return parallel_reward(facts.share(peak_of_agents)) if facts.is_timed else None
+
+
+@component(family="R7", unit="orchestrator", range=(0, 1), inputs=("spawn", "delegate", "return"))
+def r_finish(facts: Facts) -> float | None:
+    """PARL: share of assigned work that came back without an error and in time."""
+    if "duplicate_ids" in facts.graph.flags:
+        return None
+    found = facts.share(assignments)
+    return finish_reward(sum(one.is_finished for one in found), len(found))
+
+
+@component(family="R7", range=(0, 1), inputs=("own work",), is_metric=True)
+def balance(facts: Facts) -> float | None:
+    """How evenly sub-agents were busy: mean by greatest own work; 1 without any.
+
+    A sub-agent's work is that of all its activations and tools; two lives of one agent
+    are two. Absent where times are unknown.
+    """
+    if not facts.is_timed:
+        return None
+    works = _work_by_instance(facts)
+    most = max(works.values(), default=0)
+    return sum(works.values()) / (len(works) * most) if most else 1.0
+
+
+def _work_by_instance(facts: Facts) -> Mapping[str, int]:
+    """Nanoseconds of own work of each sub-agent that was given any."""
+    found = facts.share(assignments)
+    works = {
+        one.instance: 0 for one in found if one.instance is not None and one.closed is not None
+    }
+    events = facts.events
+    for place, own in enumerate(facts.graph.own_work):
+        if own:
+            event = events[place]
+            instance = event.keys.get("instance", event.agent)
+            if instance in works:
+                works[instance] += own
+    return works

@@ -1,0 +1,60 @@
+"""R1: what the run was worth, and what it cost."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+
+class Price(NamedTuple):
+    """What a cost is worth: `weight` for the whole `budget`, in the unit of the cost."""
+
+    weight: float
+    budget: float
+
+
+def cost_of(spent: float, price: Price) -> float:
+    """Return what a cost takes off the outcome: weight times spent by budget.
+
+    Raises:
+        ValueError: If the budget is not above 0, or the weight below 0, which would pay for cost.
+
+    Example:
+        >>> cost_of(1500, Price(0.1, 10_000))
+        0.015
+    """
+    if price.budget <= 0 or price.weight < 0:
+        msg = f"a price needs a budget > 0 and a weight >= 0, got {price!r}"
+        raise ValueError(msg)
+    return price.weight * (spent / price.budget)
+
+
+def net_of_cost(
+    success: float | None, spent: Mapping[str, float | None], prices: Mapping[str, Price]
+) -> float | None:
+    """Return S - sum of weight * spent / budget, or None where a part of it is unknown.
+
+    R1 with cost, formula sheet section 4: it falls with every cost and grows with success,
+    at most S. A run without a verdict has no outcome, which is not 0.
+
+    Args:
+        success: S, 0 to 1; None where nobody said.
+        spent: What was spent, by kind; None or missing where unknown.
+        prices: What each kind costs.
+
+    Example:
+        >>> prices = {"tokens": Price(0.1, 10_000), "makespan": Price(0.1, 60)}
+        >>> round(net_of_cost(1, {"tokens": 1500, "makespan": 9}, prices), 4)
+        0.97
+        >>> net_of_cost(None, {"tokens": 1500, "makespan": 9}, prices) is None
+        True
+    """
+    if success is None:
+        return None
+    net = float(success)
+    for kind, price in sorted(prices.items()):
+        amount = spent.get(kind)
+        if amount is None:
+            return None
+        net -= cost_of(amount, price)
+    return net

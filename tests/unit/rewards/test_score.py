@@ -44,6 +44,18 @@ def swallowed() -> Iterator[None]:
     _guard.swallowed.update(before)
 
 
+def given(scored: Trace) -> dict[str, float]:
+    """The rewards that users gave: all but the built-in ones."""
+    ours = {record.component for record in scored.reward_records if ":=" in record.id}
+    return {name: value for name, value in scored.rewards.items() if name not in ours}
+
+
+def given_records(scored: Trace) -> list[dict[str, object]]:
+    """The records of users: all but the built-in ones."""
+    assert scored.stop is not None
+    return [record for record in scored.stop["reward_records"] if ":=" not in record["id"]]
+
+
 def raising(trace: Trace) -> float:
     msg = "broken"
     raise RuntimeError(msg)
@@ -58,8 +70,12 @@ def half_way(trace: Trace) -> Iterator[Reward]:
 def test_measures_land_in_metrics_beside_what_is_there(fork3):
     """Every measure is a metric, the builder's own numbers stay, and nothing else changes."""
     scored = score(replace(fork3, metrics={"turns_without_usage": 0}))
-    assert set(scored.metrics) == {*MEASURES, "turns_without_usage"}
-    assert replace(scored, metrics=None) == fork3
+    assert set(scored.metrics) >= {*MEASURES, "turns_without_usage"}
+    assert given(scored) == fork3.rewards
+    assert [replace(event, keys={}) for event in scored.events] == [
+        replace(event, keys={}) for event in fork3.events
+    ]
+    assert scored.edges == fork3.edges
 
 
 def test_rewards_land_in_rewards_and_records(fork3):
@@ -79,14 +95,16 @@ def test_rewards_land_in_rewards_and_records(fork3):
             ("measured", lambda trace: trace.metrics["work"]),
         ],
     )
-    assert scored.rewards == {
+    assert given(scored) == {
         "outcome": 1.0,
         "calm": 1.0,
         "tests": 0.5,
         "tone": 0.25,
         "measured": 15.0,
     }
-    records = {(r.id, r.component, r.value, r.target) for r in scored.reward_records}
+    records = {
+        (r["id"], r["component"], r["value"], r.get("target")) for r in given_records(scored)
+    }
     assert records == {
         ("fork3:calm:calm", "calm", 1.0, None),
         ("fork3:parts:tests", "tests", 0.5, None),
@@ -117,7 +135,7 @@ def test_rewards_land_in_rewards_and_records(fork3):
 def test_a_broken_reward_is_absent_and_flagged(fork3, function, kept):
     """A reward function that fails loses its own reward, says so, and nothing else is lost."""
     scored = score(fork3, [("before", lambda trace: 1), ("odd", function), ("after", lambda t: 2)])
-    assert scored.rewards == {"outcome": 1.0, "before": 1.0, "after": 2.0} | kept
+    assert given(scored) == {"outcome": 1.0, "before": 1.0, "after": 2.0} | kept
     assert scored.flags == ("reward_failed:odd",)
     assert scored.metrics == score(fork3).metrics
 
@@ -160,7 +178,7 @@ def test_a_reward_with_an_unsound_field_is_left_out_and_flagged(fork3, wrong):
     odd = replace(sound, **wrong)
     scored = score(fork3, [("odd", lambda trace: odd), ("good", lambda trace: sound)])
     assert scored.flags == ("reward_failed:odd",)
-    assert scored.stop["reward_records"] == [sound.to_dict()]
+    assert given_records(scored) == [sound.to_dict()]
     assert Trace.from_json(scored.to_json()) == scored
 
 
@@ -181,26 +199,33 @@ def test_flags_are_sorted_and_unique_beside_older_ones(fork3):
 def test_records_of_users_stay_and_an_id_counts_once(fork3):
     """A function's reward with the id of a record replaces it; the others stay as they were."""
     stop = fork3.events[-1]
-    given = [{"id": "u1", "component": "kept", "value": 1.0, "ours": "no"}, {"id": "r1"}]
+    held = [{"id": "u1", "component": "kept", "value": 1.0, "ours": "no"}, {"id": "r1"}]
     trace = replace(
         fork3,
-        events=(*fork3.events[:-1], replace(stop, keys={**stop.keys, "reward_records": given})),
+        events=(*fork3.events[:-1], replace(stop, keys={**stop.keys, "reward_records": held})),
     )
     mine = Reward(id="r1", component="mine", value=3.0)
     scored = score(trace, [("mine", lambda trace: mine)])
-    assert scored.stop is not None
-    assert scored.stop["reward_records"] == [given[0], mine.to_dict()]
+    assert given_records(scored) == [held[0], mine.to_dict()]
 
 
 def test_a_trace_of_others_gets_what_can_be_known():
     """Without durations and tokens there is the makespan; what others measured stays theirs."""
     trace = Trace.from_json(json.dumps(EXAMPLE))
     scored = score(trace, [("good", lambda trace: 1)])
-    assert scored == replace(
-        trace,
-        metrics={"task_success": 1, "protocol_overhead": 0.18, "makespan": 7.0},
-        rewards={"team": 1.0, "good": 1.0},
-    )
+    assert scored.metrics == {
+        "task_success": 1,
+        "protocol_overhead": 0.18,
+        "makespan": 7.0,
+        "error_amplification": 0.0,
+    }
+    assert scored.rewards == {
+        "team": 1.0,
+        "good": 1.0,
+        "r_finish": 0.0,
+        "spurious_parallelism": -1.0,
+    }
+    assert scored.flags == ()
 
 
 def test_an_empty_trace_is_scored():

@@ -25,6 +25,9 @@ from orchtrace_otel.threads import Threads
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
+    from orchtrace_otel.model import Trace
+    from orchtrace_otel.replay.replayer import Replayer, Score
+
 __all__ = [
     "Adapter",
     "Hooks",
@@ -32,6 +35,7 @@ __all__ = [
     "Patches",
     "Wrapper",
     "alone",
+    "find_replayer",
     "hold",
     "hold_threads",
     "instrument",
@@ -82,6 +86,24 @@ class Adapter(ABC):
 
     def wrap(self, target: Any, name: str, role: str | None) -> Any:  # noqa: ARG002 - for adapters
         """Return `target` traced under `name` where it is the framework's, else None."""
+        return None
+
+    def replayer(
+        self,
+        target: Any,  # noqa: ARG002 - for adapters
+        trace: Trace,  # noqa: ARG002 - for adapters
+        score: Score,  # noqa: ARG002 - for adapters
+    ) -> Replayer | None:
+        """Return what runs a recorded run of `target` again, for `orchtrace.counterfactual`.
+
+        Args:
+            target: What was handed to `counterfactual`, such as a compiled graph.
+            trace: The recorded run.
+            score: From what the team returns to the outcome.
+
+        Returns:
+            None where `target` is not the framework's.
+        """
         return None
 
     def demo(self) -> Any:
@@ -265,6 +287,19 @@ def wrap(target: Any, name: str, role: str | None) -> Any:
             if adapter.name not in _active:
                 hold(adapter)
             return traced
+    return None
+
+
+def find_replayer(target: Any, trace: Trace, score: Score) -> Replayer | None:
+    """Return what runs a framework's `target` again, or None if no adapter knows it."""
+    for known in sorted(registered()):
+        try:
+            adapter = load(known)
+        except MissingDependencyError:
+            continue
+        found = adapter.replayer(target, trace, score)
+        if found is not None:
+            return found
     return None
 
 

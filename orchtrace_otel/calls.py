@@ -10,6 +10,7 @@ from opentelemetry import context as otel_context
 
 from orchtrace_otel import content, spans
 from orchtrace_otel._guard import guarded
+from orchtrace_otel.content import gate
 from orchtrace_otel.flow import Flow, Mark
 from orchtrace_otel.spans import Activation, Run, Scope
 
@@ -31,6 +32,7 @@ class Plan:
         task_id: The team's task, if it always has the same.
         tags: The team's own keys and values.
         reward: Given what a run returned, a number or numbers by component.
+        replay_safe: Whether replays may call the tool again.
     """
 
     kind: str
@@ -39,6 +41,7 @@ class Plan:
     task_id: str | None = None
     tags: Mapping[str, str] | None = None
     reward: Callable[[Any], float | Mapping[str, float]] | None = None
+    replay_safe: bool = False
 
 
 @guarded
@@ -62,11 +65,16 @@ def open_call(
     if plan.kind == "tool":
         tool = spans.open_tool(caller, plan.name, edges=flow.take(), context=context)
         tool.source = flow
+        if gate.recorder is not None:
+            gate.recorder.given(tool, owner, args, kwargs)
         return tool
     # An adapter that opened an activation for this very function says so by its plan.
     if caller.owner is plan or (owner is not None and caller.owner is owner):
         return None
-    return _open_agent(plan, owner, caller, flow, context)
+    agent = _open_agent(plan, owner, caller, flow, context)
+    if gate.recorder is not None:
+        gate.recorder.given(agent, owner, args, kwargs)
+    return agent
 
 
 def _open_agent(
@@ -114,6 +122,8 @@ def _open_run(
     else:
         scope = _open_agent(plan, owner, scope, scope.flow, scope.context)
     run.caller = scope
+    if gate.recorder is not None:
+        gate.recorder.given(scope, owner, args, kwargs)
     return scope
 
 
@@ -125,6 +135,8 @@ def close_call(
     if scope.is_closed:
         return
     flow, run = scope.source, scope.run
+    if gate.recorder is not None and error is None:
+        gate.recorder.came(scope, result)
     if flow is not None:
         status = "ok" if error is None else spans.outcome(error)[0]
         scope.end(status, (), error if status == "error" else None)

@@ -140,20 +140,22 @@ def agent(target: Any = None, /, *, name: str | None = None, role: str | None = 
 
 
 @overload
-def tool(name: str | None = None, /) -> Callable[[F], F]: ...
+def tool(name: str | None = None, /, *, replay_safe: bool = False) -> Callable[[F], F]: ...
 @overload
-def tool(target: F, /, *, name: str | None = None) -> F: ...
-def tool(target: Any = None, /, *, name: str | None = None) -> Any:
+def tool(target: F, /, *, name: str | None = None, replay_safe: bool = False) -> F: ...
+def tool(target: Any = None, /, *, name: str | None = None, replay_safe: bool = False) -> Any:
     """Make each call inside a run a tool call of the agent that is current.
 
     Args:
         target: What is decorated, or the tool's name.
         name: The tool's name where `target` is an object.
+        replay_safe: Whether `counterfactual` may call it again: it changes nothing in
+            the world. Otherwise replays get its recorded result, or are blocked.
 
     Raises:
         ConfigError: If it cannot be traced, or the name is empty.
     """
-    return _decorate("tool", target, name)
+    return _decorate("tool", target, name, replay_safe=replay_safe)
 
 
 @overload

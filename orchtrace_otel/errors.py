@@ -4,6 +4,7 @@ OrchtraceError
 ├── ConfigError             (ValueError)   a wrong argument or setting
 ├── MissingDependencyError  (ImportError)  a framework or library that was asked for by name
 ├── TraceFormatError        (ValueError)   a file or document that is no trace
+├── ReplayBlockedError      (RuntimeError) a replay that must not go on
 ├── ContentError            (LookupError)  content that a ref names and that is not there
 └── StoppingError           (ValueError)   decision points or a stopping model that cannot be used
 
@@ -28,6 +29,10 @@ class MissingDependencyError(OrchtraceError, ImportError):
 
 class TraceFormatError(OrchtraceError, ValueError):
     """A document is not an orchestration trace."""
+
+
+class ReplayBlockedError(OrchtraceError, RuntimeError):
+    """A replay would act on the world, or lacks what it needs; it is counted, and no value."""
 
 
 class ContentError(OrchtraceError, LookupError):

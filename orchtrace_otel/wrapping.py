@@ -14,6 +14,7 @@ from opentelemetry import context as otel_context
 from orchtrace_otel import spans
 from orchtrace_otel._guard import guarded
 from orchtrace_otel.calls import MARK, Plan, close_call, open_call
+from orchtrace_otel.replay.tools import hold_tool, refuse_stream
 from orchtrace_otel.spans import Scope
 
 SELF: Final = object()
@@ -34,6 +35,8 @@ def trace_function(
     plan: Plan, function: Callable[..., Any], owner: object = None
 ) -> Callable[..., Any]:
     """Return `function` traced as `plan` says, of the same kind and signature."""
+    if plan.kind == "tool":
+        function = hold_tool(plan.name, function, is_safe=plan.replay_safe, is_method=owner is SELF)
     if inspect.isasyncgenfunction(function):
         traced = _trace_async_generator(plan, function, owner)
     elif inspect.isgeneratorfunction(function):
@@ -156,6 +159,7 @@ def _trace_coroutine(plan: Plan, function: Callable[..., Any], owner: object) ->
 def _trace_generator(plan: Plan, function: Callable[..., Any], owner: object) -> Callable[..., Any]:
     @functools.wraps(function)
     def traced(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
+        refuse_stream(plan)
         inner: Generator[Any, Any, Any] = function(*args, **kwargs)
         call = open_call(plan, None if owner is None else _whose(owner, args), args, kwargs)
         if call is None:
@@ -201,6 +205,7 @@ def _trace_async_generator(
 ) -> Callable[..., Any]:
     @functools.wraps(function)
     async def traced(*args: Any, **kwargs: Any) -> AsyncGenerator[Any, Any]:
+        refuse_stream(plan)
         inner = function(*args, **kwargs)
         call = open_call(plan, None if owner is None else _whose(owner, args), args, kwargs)
         step: Callable[[], Any] = inner.__anext__

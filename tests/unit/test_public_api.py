@@ -57,7 +57,7 @@ PARAMETERS = {
     "spawn": "(agent)",
     "stop": "(reason, detail)",
     "team": "(target, /, *, name, task_id, tags, reward)",
-    "tool": "(target, /, *, name)",
+    "tool": "(target, /, *, name, replay_safe)",
 }
 
 

@@ -1,13 +1,20 @@
-"""Which files a verb's arguments mean."""
+"""Which files a verb's arguments mean, and which of their lines others supersede."""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
+import orjson
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
 
 STDIN: Final = Path("/dev/stdin")
+
+_AMENDED: Final = re.compile(rb'"revision": ?[1-9]')
 
 
 # click's parameter types are generic for type checkers only, until its newest releases.
@@ -44,6 +51,38 @@ def _by_age(file: Path) -> tuple[str, bool, str]:
     """Sort `traces.000001.jsonl` before `traces.jsonl`, which is the one in use."""
     stem, _, number = file.stem.partition(".")
     return stem, not number, number
+
+
+def superseded(files: Iterable[Path]) -> set[tuple[Path, int]]:
+    """Return the lines whose run has a higher revision in these files, by file and number.
+
+    A collector writes a run again, under a higher revision, when more of it comes.
+    """
+    named = [file for file in files if file != STDIN]
+    if not any(_is_amended(file) for file in named):
+        return set()
+    newest: dict[str, int] = {}
+    found: list[tuple[str, int, tuple[Path, int]]] = []
+    for file in named:
+        for number, run_id, revision in _revisions(file):
+            newest[run_id] = max(revision, newest.get(run_id, 0))
+            found.append((run_id, revision, (file, number)))
+    return {place for run_id, revision, place in found if revision < newest[run_id]}
+
+
+def _is_amended(file: Path) -> bool:
+    with file.open("rb") as lines:
+        return any(_AMENDED.search(line) for line in lines)
+
+
+def _revisions(file: Path) -> Iterator[tuple[int, str, int]]:
+    with file.open("rb") as lines:
+        for number, line in enumerate(lines, 1):
+            try:
+                document = orjson.loads(line)
+                yield number, document["trace_id"], int(document["events"][-1].get("revision", 0))
+            except (ValueError, LookupError, TypeError, AttributeError):
+                continue  # no trace: who reads it says so
 
 
 def shown(path: Path) -> str:

@@ -20,7 +20,7 @@ from orchtrace_otel.cli._drawing import (
     tree,
     tree_heading,
 )
-from orchtrace_otel.cli._files import Traces, shown
+from orchtrace_otel.cli._files import Traces, shown, superseded
 from orchtrace_otel.cli._outline import outline, seconds
 from orchtrace_otel.cli._summary import Summary, number_of, stop_style, summarise, table, team_of
 from orchtrace_otel.schema import read_lines
@@ -51,10 +51,10 @@ _WIDEST: Final = 140
 def command(files: tuple[Path, ...], *, wanted: str | None, everything: bool) -> int:
     """Draw one run of FILE, a file of traces, `-` for standard input, or a folder of files.
 
-    Where FILE holds several runs they are listed first. In the chart of agents over time a
-    solid bar is an agent's own work, a shaded one a tool's, a line waiting for others. In the
-    outline below, what happened inside something is indented under it, and an arrow names what
-    led to it.
+    Where FILE holds several runs they are listed first, each by its newest revision. In the
+    chart of agents over time a solid bar is an agent's own work, a shaded one a tool's, a line
+    waiting for others. In the outline below, what happened inside something is indented under
+    it, and an arrow names what led to it.
     """
     summaries: list[Summary] = []
     found = _find(files, wanted, summaries)
@@ -100,10 +100,14 @@ def _index(wanted: str) -> int | None:
 
 def _read(files: Iterable[Path]) -> Iterator[Trace]:
     faults = 0
+    files = list(files)
+    old = superseded(files)
     for file in files:
         empty = True
         for line in read_lines(file):
             empty = False
+            if (file, line.number) in old:
+                continue
             if line.trace is not None:
                 yield line.trace
                 continue

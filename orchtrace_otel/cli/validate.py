@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from orchtrace_otel.cli._console import out_json, tell
-from orchtrace_otel.cli._files import Traces, shown
+from orchtrace_otel.cli._files import Traces, shown, superseded
 from orchtrace_otel.schema import Fault, read_lines
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ class _Report:
     file: str
     traces: int = 0
     sound: int = 0
+    superseded: int = 0
     faults: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
 
 
@@ -40,19 +41,22 @@ def command(files: tuple[tuple[Path, ...], ...], *, as_json: bool) -> int:
     """Check each trace in FILE against the published schema, and beyond it.
 
     A FILE holds one JSON document or one a line; `-` is standard input, a folder means
-    the traces in it. Each fault is told with its line, its path and who refuses it:
-    schema (the published JSON Schema), artifact (the checker published beside it) or
-    orchtrace (only we do: cycles of causes, effects before causes, events after the stop).
+    the traces in it, each run by its newest revision. Each fault is told with its line, its
+    path and who refuses it: schema (the published JSON Schema), artifact (the checker
+    published beside it) or orchtrace (only we do: cycles of causes, effects before causes,
+    events after the stop).
     """
     reports: list[_Report] = []
-    for path in (path for group in files for path in group):
-        report = _Report(shown(path))
-        reports.append(report)
-        for line, fault in _read(path, report):
-            report.faults.append({"line": line, **asdict(fault)})
-            if not as_json:
-                where = report.file if line is None else f"{report.file}:{line}"
-                tell(f"{where}: {fault} [{fault.rule}]")
+    for group in files:
+        old = _superseded(group)
+        for path in group:
+            report = _Report(shown(path))
+            reports.append(report)
+            for line, fault in _read(path, report, old):
+                report.faults.append({"line": line, **asdict(fault)})
+                if not as_json:
+                    where = report.file if line is None else f"{report.file}:{line}"
+                    tell(f"{where}: {fault} [{fault.rule}]")
     if as_json:
         out_json(_document(reports))
     else:
@@ -60,9 +64,21 @@ def command(files: tuple[tuple[Path, ...], ...], *, as_json: bool) -> int:
     return int(any(report.faults for report in reports))
 
 
-def _read(path: Path, report: _Report) -> Iterator[tuple[int | None, Fault]]:
+def _superseded(files: tuple[Path, ...]) -> set[tuple[Path, int]]:
+    try:
+        return superseded(files)
+    except OSError:
+        return set()  # a file that cannot be read, which is told when it is its turn
+
+
+def _read(
+    path: Path, report: _Report, old: set[tuple[Path, int]]
+) -> Iterator[tuple[int | None, Fault]]:
     try:
         for line in read_lines(path):
+            if (path, line.number) in old:
+                report.superseded += 1
+                continue
             report.traces += 1
             report.sound += not line.faults
             for fault in line.faults:
@@ -70,7 +86,7 @@ def _read(path: Path, report: _Report) -> Iterator[tuple[int | None, Fault]]:
     except OSError as error:
         yield None, Fault("$", "must be a file that can be read", str(error.strerror), "schema")
         return
-    if report.traces == 0:
+    if report.traces + report.superseded == 0:
         yield None, Fault("$", "must hold a trace", "an empty file", "schema")
 
 
@@ -93,6 +109,9 @@ def _summary(reports: list[_Report]) -> str:
     traces = sum(report.traces for report in reports)
     sound = sum(report.sound for report in reports)
     lines = [f"{_count(traces, 'trace')} in {_count(len(reports), 'file')}: {sound} sound"]
+    old = sum(report.superseded for report in reports)
+    if old:
+        lines.append(f"  {_count(old, 'older revision')} left out: a newer one is there")
     for rule, number in _by_rule(reports).items():
         if number:
             lines.append(f"  {_count(number, 'fault')} [{rule}]: {_RULES[rule]}")

@@ -1,0 +1,87 @@
+"""Messages of the GenAI conventions to the chat messages that trainers read.
+
+The conventions give a message parts; trainers read `content`, `tool_calls` and, for a
+result, `tool_call_id`. A message with several results becomes several messages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, TypeAlias
+
+import orjson
+
+Json: TypeAlias = dict[str, Any]
+
+
+def chat(messages: Iterable[Mapping[str, Any]], *, reasoning: bool = True) -> list[Json]:
+    """Return chat messages.
+
+    Args:
+        messages: As `content.read_turn` gives them.
+        reasoning: Whether what a model thought is kept, as `reasoning_content`.
+
+    Example:
+        >>> chat([{"role": "tool", "parts": [
+        ...     {"type": "tool_call_response", "id": "c1", "response": "high tide"}]}])
+        [{'role': 'tool', 'content': 'high tide', 'tool_call_id': 'c1'}]
+    """
+    return [said for message in messages for said in _said(message, reasoning=reasoning)]
+
+
+def _said(message: Mapping[str, Any], *, reasoning: bool) -> Iterator[Json]:
+    parts = list(message.get("parts", ()))
+    results = [part for part in parts if part.get("type") == "tool_call_response"]
+    for part in results:
+        response = part.get("response", part.get("result"))
+        yield _clean({"role": "tool", "content": _text(response), "tool_call_id": part.get("id")})
+    if len(results) < len(parts) or not parts:
+        yield _one(message, parts, reasoning=reasoning)
+
+
+def _one(message: Mapping[str, Any], parts: list[Any], *, reasoning: bool) -> Json:
+    said: Json = {"role": str(message.get("role", "user")), "content": _content(parts)}
+    calls = [_call(part) for part in parts if part.get("type") == "tool_call"]
+    thought = [str(part.get("content", "")) for part in parts if part.get("type") == "reasoning"]
+    if calls:
+        said["tool_calls"] = calls
+    if thought and reasoning:
+        said["reasoning_content"] = "\n".join(thought)
+    if message.get("name"):
+        said["name"] = message["name"]
+    return said
+
+
+def _content(parts: list[Any]) -> str:
+    texts = (part.get("content") for part in parts if part.get("type") == "text")
+    return "".join(text for text in texts if isinstance(text, str))
+
+
+def _call(part: Mapping[str, Any]) -> Json:
+    arguments = part.get("arguments")
+    function = {
+        "name": str(part.get("name", "")),
+        "arguments": arguments if isinstance(arguments, str) else _text(arguments or {}),
+    }
+    return _clean({"id": part.get("id"), "type": "function", "function": function})
+
+
+def _clean(document: Json) -> Json:
+    return {key: value for key, value in document.items() if value is not None}
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else orjson.dumps(value, default=str).decode()
+
+
+def tool_schemas(tools: Iterable[Mapping[str, Any]]) -> list[Json]:
+    """Return tools as OpenAI's API and chat templates take them.
+
+    Example:
+        >>> tool_schemas([{"type": "function", "name": "look", "parameters": {}}])
+        [{'type': 'function', 'function': {'name': 'look', 'parameters': {}}}]
+    """
+    return [
+        {"type": "function", "function": {key: tool[key] for key in tool if key != "type"}}
+        for tool in tools
+    ]

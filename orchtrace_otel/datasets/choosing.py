@@ -1,0 +1,166 @@
+"""What of a group a format gets: filters, verdicts, cut calls, and what the format needs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from orchtrace_otel.datasets.runs import Call, Dropped, Group, Run
+from orchtrace_otel.datasets.writer import Need, Writer
+from orchtrace_otel.errors import ContentError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from orchtrace_otel.datasets.job import Job
+
+
+def choose(group: Group, writer: Writer) -> Iterator[Dropped]:
+    """Leave in a group what the job wants and the writer can use; say what is left out."""
+    job = group.job
+    kept: list[Run] = []
+    for run in group.runs:
+        reason = _why_not_run(run, job, writer.needs)
+        if reason is not None:
+            yield Dropped(reason, run.id)
+            continue
+        yield from _choose_calls(run, job, writer)
+        if run.chosen or not run.calls:
+            kept.append(run)
+    if Need.SEVERAL in writer.needs and len(kept) == 1:
+        yield Dropped("one_sample", kept[0].id)
+        kept = []
+    group.runs = kept
+
+
+def _why_not_run(run: Run, job: Job, needs: frozenset[Need]) -> str | None:
+    if not _is_wanted(run, job):
+        return "filtered"
+    if needs & {Need.TASK, Need.SEVERAL} and not run.has_task:
+        return "no_task_id"
+    if Need.RUN_LABEL in needs:
+        if run.label.value is None:
+            return run.label.missing
+        if not _is_within(run.label.value, job):
+            return "filtered"
+    if not run.calls and needs & _OF_CALLS:
+        return "no_calls"
+    return None
+
+
+def _is_wanted(run: Run, job: Job) -> bool:
+    row = run.row
+    began = row.get("start_unix_nano")
+    return (
+        (job.since is None or (began is not None and began >= job.since))
+        and (job.until is None or (began is not None and began < job.until))
+        and (not job.stop_reasons or row.get("stop_reason") in job.stop_reasons)
+        and (not job.topologies or row.get("topology") in job.topologies)
+    )
+
+
+def _is_within(value: float, job: Job) -> bool:
+    return (job.least is None or value >= job.least) and (job.most is None or value <= job.most)
+
+
+def _choose_calls(run: Run, job: Job, writer: Writer) -> Iterator[Dropped]:
+    verdicts = _Verdicts(run, job)
+    tests: list[Callable[[Call], str | None]] = [
+        partial(_is_filtered, job=job, with_label=Need.RUN_LABEL not in writer.needs),
+        *(partial(_TESTS[need], job=job) for need in Need if need in writer.needs & _OF_CALLS),
+        verdicts.why_not,
+    ]
+    chosen: list[Call] = []
+    for call in run.calls:
+        try:
+            reason = next((found for test in tests if (found := test(call)) is not None), None)
+        except ContentError:
+            reason = "content_missing"
+        if reason is None:
+            chosen.append(call)
+        else:
+            yield Dropped(reason, run.id, call.id)
+    run.chosen = chosen
+
+
+def _is_filtered(call: Call, *, job: Job, with_label: bool) -> str | None:
+    if job.agents and call.agent not in job.agents:
+        return "filtered"
+    if job.roles and call.role not in job.roles:
+        return "filtered"
+    if call.row.get("truncated") and not job.keep_truncated:
+        return "truncated"
+    value = call.label.value
+    if with_label and (job.least is not None or job.most is not None):
+        if value is None:
+            return call.label.missing
+        if not _is_within(value, job):
+            return "filtered"
+    return None
+
+
+def _lacks_content(call: Call, *, job: Job) -> str | None:
+    if not call.has_content or job.content is None:
+        return "no_content"
+    content = call.content
+    if not content.completion or not any(message.get("parts") for message in content.completion):
+        return "no_completion"
+    return None
+
+
+def _lacks_tokens(call: Call, *, job: Job) -> str | None:
+    if not call.has_content or job.content is None:
+        return "no_content"
+    tokens = call.tokens
+    if not tokens.ids or not tokens.prompt_ids:
+        return "redacted" if tokens.why_absent == "redacted" else "no_token_ids"
+    return None if tokens.provenance == "exact" or job.retokenised else "retokenised"
+
+
+def _lacks_logprobs(call: Call, *, job: Job) -> str | None:
+    del job
+    tokens = call.tokens
+    return None if tokens.ids and len(tokens.logprobs) == len(tokens.ids) else "no_logprobs"
+
+
+def _lacks_label(call: Call, *, job: Job) -> str | None:
+    del job
+    return call.label.missing if call.label.value is None else None
+
+
+def _is_off_policy(call: Call, *, job: Job) -> str | None:
+    if job.trainee is None or call.model == job.trainee:
+        return None
+    tokens = call.tokens
+    is_correctable = tokens.ids and len(tokens.logprobs) == len(tokens.ids)
+    return None if is_correctable else "other_model"
+
+
+_TESTS: Final[dict[Need, Callable[..., str | None]]] = {
+    Need.CONTENT: _lacks_content,
+    Need.TOKENS: _lacks_tokens,
+    Need.LOGPROBS: _lacks_logprobs,
+    Need.LABEL: _lacks_label,
+    Need.ON_POLICY: _is_off_policy,
+}
+_OF_CALLS: Final = frozenset(_TESTS)
+
+
+class _Verdicts:
+    """Finds calls whose prompt holds what a judge of the run wrote: known by its ref."""
+
+    def __init__(self, run: Run, job: Job) -> None:
+        self._judged = [call for call in run.calls if call.role in job.judges and call.has_content]
+        self._job = job
+        self._refs: frozenset[str] | None = None
+
+    def why_not(self, call: Call) -> str | None:
+        """Return `verdict_in_prompt` for such a call."""
+        if not self._judged or self._job.content is None or not call.has_content:
+            return None
+        if self._refs is None:
+            self._refs = frozenset(
+                ref for judge in self._judged for ref in judge.content.completion_refs
+            )
+        return None if self._refs.isdisjoint(call.content.prompt_refs) else "verdict_in_prompt"

@@ -1,0 +1,84 @@
+"""What an export is asked to do: the filters and choices that all formats share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Final
+
+from orchtrace_otel.errors import ConfigError
+
+JUDGES: Final = frozenset({"judge", "grader", "evaluator", "verdict"})
+"""Roles whose words are verdicts; what read them is no prompt to learn from."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """One export. It is plain, so that it can be sent to workers as it is.
+
+    Attributes:
+        format: Name of the data set's format, such as `trl-sft`.
+        content: Folder or URL of the content store; None where there is none.
+        reward: Component that labels and ranks; None takes the only one, or `task`.
+        least: Labels below it are left out.
+        most: Labels above it are left out.
+        since: Runs that began before it are left out; nanoseconds since 1970.
+        until: Runs that began at or after it are left out; nanoseconds since 1970.
+        agents: Agents whose calls are wanted; empty for all.
+        roles: Roles whose calls are wanted; empty for all.
+        stop_reasons: Stops that are wanted; empty for all.
+        topologies: Topologies that are wanted; empty for all.
+        keep_truncated: Whether calls whose completion a limit on length cut are kept.
+        judges: Roles whose words are verdicts: a call that read one is left out.
+        trainee: The model that is to be trained; None for that which behaved.
+        retokenised: Whether token ids that were made from text afterwards are good enough.
+        deduplicate: Whether records with equal data are written once.
+        alike: From which likeness of their words on two tasks count as one, 0 to 1.
+        validation: Share of the tasks that is held out, 0 to 1.
+        seed: Of the split, and of whatever a format draws.
+        margin: Least distance of two labels that makes them a pair.
+        settings: The format's own, as texts.
+
+    Raises:
+        ConfigError: If a number is outside its range.
+    """
+
+    format: str
+    content: str | None = None
+    reward: str | None = None
+    least: float | None = None
+    most: float | None = None
+    since: int | None = None
+    until: int | None = None
+    agents: frozenset[str] = frozenset()
+    roles: frozenset[str] = frozenset()
+    stop_reasons: frozenset[str] = frozenset()
+    topologies: frozenset[str] = frozenset()
+    keep_truncated: bool = True
+    judges: frozenset[str] = JUDGES
+    trainee: str | None = None
+    retokenised: bool = False
+    deduplicate: bool = False
+    alike: float = 0.8
+    validation: float = 0.1
+    seed: int = 0
+    margin: float = 0.0
+    settings: Mapping[str, str] = field(default_factory=dict[str, str])
+
+    def __post_init__(self) -> None:
+        for name in ("alike", "validation"):
+            share = getattr(self, name)
+            if not 0 <= share <= 1:
+                msg = f"{name} must be between 0 and 1, got {share!r}"
+                raise ConfigError(msg)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The job as plain JSON, for the data card."""
+        held: dict[str, Any] = asdict(self)
+        return {
+            key: sorted(value) if type(value) is frozenset else value for key, value in held.items()
+        }
+
+    def setting(self, name: str, default: str) -> str:
+        """Return one of the format's own settings."""
+        return self.settings.get(name, default)

@@ -1,0 +1,68 @@
+"""The label of a call or a run: one number, whose it is, or why there is none."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple, TypeAlias
+
+Json: TypeAlias = dict[str, Any]
+
+DEFAULT: Final = "task"
+"""Component that is taken where there are several and none is asked for."""
+
+_PLACES: Final = (("rewards", "turn"), ("agent_rewards", "agent"), ("run_rewards", "team"))
+"""Where a call's rewards stand, the nearest to it first."""
+
+
+class Label(NamedTuple):
+    """One number.
+
+    Attributes:
+        value: The number; None where there is none.
+        component: Name of the reward.
+        unit: Whose reward it is: `turn`, `agent` or `team`.
+        missing: Why there is none; one of `REASONS`.
+    """
+
+    value: float | None = None
+    component: str | None = None
+    unit: str | None = None
+    missing: str | None = None
+
+
+def turn_label(row: Json, component: str | None) -> Label:
+    """Return the label of a row of the turns table: its own, else its agent's, else the team's.
+
+    Example:
+        >>> turn_label({"rewards": {"task": 1.0}, "run_rewards": {"task": 0.0}}, None)
+        Label(value=1.0, component='task', unit='turn', missing=None)
+    """
+    name, missing = _name({key for place, _ in _PLACES for key in row.get(place, ())}, component)
+    disagreeing = row.get("contradictory", ())
+    for place, unit in _PLACES:
+        held: Mapping[str, float] = row.get(place, {})
+        if name is not None and name in held:
+            return Label(held[name], name, unit)
+    if name in disagreeing or (disagreeing and component is None):
+        return Label(missing="contradictory_rewards", component=name)
+    return Label(missing=missing or "no_reward", component=name)
+
+
+def run_label(rewards: Mapping[str, float], disagreeing: Any, component: str | None) -> Label:
+    """Return the label of a run, from its team's rewards."""
+    name, missing = _name(set(rewards), component)
+    if name in disagreeing or (disagreeing and name is None and not rewards):
+        return Label(missing="contradictory_rewards", component=name)
+    if name is not None and name in rewards:
+        return Label(rewards[name], name, "team")
+    return Label(missing=missing or "no_reward", component=name)
+
+
+def _name(known: set[str], wanted: str | None) -> tuple[str | None, str | None]:
+    if wanted is not None:
+        return wanted, None
+    if DEFAULT in known:
+        return DEFAULT, None
+    if len(known) == 1:
+        return next(iter(known)), None
+    return None, "ambiguous_reward" if known else "no_reward"

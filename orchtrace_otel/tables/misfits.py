@@ -1,0 +1,118 @@
+"""Values that a column cannot hold exactly go into the row's `extra`, and the column is null.
+
+Foreign traces may say anything: a `role` that is a number, a count of 400 digits, half a
+surrogate pair. Nothing of it is lost, and nothing of it is bent to fit.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import TYPE_CHECKING, Any, Final
+
+import orjson
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from orchtrace_otel.model import Json
+    from orchtrace_otel.tables.columns import Column
+
+_NONE: Final = type(None)
+_PLAIN: Final[Mapping[str, frozenset[type]]] = {
+    "text": frozenset({str, _NONE}),
+    "whole": frozenset({int, _NONE}),
+    "number": frozenset({float, int, _NONE}),
+    "yes/no": frozenset({bool, _NONE}),
+    "texts": frozenset({list, tuple, _NONE}),
+    "ids": frozenset({list, tuple, _NONE}),
+    "floats": frozenset({list, tuple, _NONE}),
+    "numbers": frozenset({dict, _NONE}),
+    "words": frozenset({dict, _NONE}),
+}
+_INSIDE: Final[Mapping[str, frozenset[type]]] = {
+    "texts": frozenset({str}),
+    "ids": frozenset({int}),
+    "floats": frozenset({float, int}),
+    "numbers": frozenset({float, int}),
+    "words": frozenset({str}),
+}
+_EXACT: Final = 2**53
+_INT64: Final = 2**63
+_INT32: Final = 2**31
+
+
+def fits_all(kind: str, values: list[Any], held: set[type]) -> bool:
+    """Whether the types of all values suit a column; Arrow may still find one too large."""
+    if not held <= _PLAIN[kind]:
+        return False
+    inside = _INSIDE.get(kind)
+    return inside is None or all(_types_inside(value) <= inside for value in values if value)
+
+
+def _types_inside(value: Any) -> set[type]:
+    held: Any = value.values() if type(value) is dict else value
+    return set(map(type, held))
+
+
+def put_aside(column: Column, values: list[Any], extras: dict[int, Json]) -> None:
+    """Move each value that the column cannot hold into the row's extra.
+
+    A derived value is left out instead: it can be computed again.
+    """
+    for place, value in enumerate(values):
+        if value is not None and not fits(column.kind, value):
+            values[place] = None
+            if not column.is_derived:
+                extras[place] = {**extras.get(place, {}), column.name: value}
+
+
+def fits(kind: str, value: Any) -> bool:
+    """Whether a column of `kind` holds `value` exactly.
+
+    Example:
+        >>> fits("whole", 3), fits("whole", True), fits("number", 2**53 + 1)
+        (True, False, False)
+    """
+    if type(value) not in _PLAIN[kind]:
+        return False
+    if type(value) is dict:
+        return all(map(_is_text, value)) and _all_fit(kind, value.values())
+    if kind in _INSIDE:
+        return _all_fit(kind, value)
+    return _scalar_fits(kind, value)
+
+
+def _all_fit(kind: str, values: Any) -> bool:
+    inside = _INSIDE[kind]
+    of = {"texts": "text", "words": "text", "numbers": "number", "floats": "number"}.get(kind)
+    if of is None:
+        return all(type(value) in inside and abs(value) < _INT32 for value in values)
+    return all(type(value) in inside and _scalar_fits(of, value) for value in values)
+
+
+def _scalar_fits(kind: str, value: Any) -> bool:
+    if kind == "text":
+        return _is_text(value)
+    if kind == "whole":
+        return bool(-_INT64 <= value < _INT64)
+    if kind == "number":
+        return math.isfinite(value) if type(value) is float else bool(abs(value) <= _EXACT)
+    return True
+
+
+def _is_text(value: str) -> bool:
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def dump_json(value: Any) -> str:
+    """Write any value of JSON as text that UTF-8 can hold."""
+    try:
+        return orjson.dumps(value).decode()
+    except TypeError:
+        # A number beyond 64 bits, half a surrogate pair, or very deep.
+        return json.dumps(value, separators=(",", ":"))

@@ -1,0 +1,139 @@
+"""Going through files of traces, of whatever kind: what is a trace, what came late, what is bad.
+
+A bad line or file is told and passed over; the rest is read.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+
+import orjson
+
+from orchtrace_otel.content.folders import open_folder
+from orchtrace_otel.errors import OrchtraceError
+from orchtrace_otel.model import Reward, Trace
+from orchtrace_otel.schema import read_lines
+from orchtrace_otel.tables.arrow import nest, unnest
+from orchtrace_otel.tables.lake import is_lake, parts, read_part
+from orchtrace_otel.tables.restore import trace_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+class Late(NamedTuple):
+    """A reward that came after its run."""
+
+    run_id: str
+    reward: Reward
+
+
+class Bad(NamedTuple):
+    """What could not be read, and why."""
+
+    where: str
+    why: str
+
+
+Item: TypeAlias = Trace | Late | Bad
+
+_LINES: Final = (".jsonl", ".json")
+
+
+def read(place: str) -> Iterator[Item]:
+    """Go through a file of traces, a folder of them, or a lake of Parquet.
+
+    A folder is as `jsonl:` or `parquet:` write it, or both; a URL is a lake.
+
+    Raises:
+        MissingDependencyError: If it is Parquet and pyarrow is not installed.
+        ConfigError: If fsspec does not know the URL.
+    """
+    if "://" in place:
+        yield from read_lake(place)
+        return
+    path = Path(place)
+    if not path.is_dir():
+        yield from read_file(path)
+        return
+    if is_lake(path):
+        yield from read_lake(path)
+    for file in line_files(path):
+        yield from read_file(file)
+
+
+def line_files(folder: Path) -> list[Path]:
+    """Return the files of JSON lines in a folder, the oldest first; losses aside."""
+    found = [file for file in folder.iterdir() if file.suffix in _LINES and file.is_file()]
+    return sorted((file for file in found if not file.stem.endswith("losses")), key=_by_age)
+
+
+def _by_age(file: Path) -> tuple[str, bool, str]:
+    """Sort `traces.000001.jsonl` before `traces.jsonl`, which is the one in use."""
+    stem, _, number = file.stem.partition(".")
+    return stem, not number, number
+
+
+def read_file(path: Path) -> Iterator[Item]:
+    """Go through a file of traces, or one of late rewards as `jsonl:` writes it."""
+    if path.stem.endswith("rewards") or ".rewards." in path.name:
+        yield from _read_rewards(path)
+        return
+    try:
+        for line in read_lines(path):
+            if line.trace is not None:
+                yield line.trace
+            else:
+                yield Bad(f"{path}:{line.number}", str(line.faults[0]))
+    except OSError as error:
+        yield Bad(str(path), f"must be a file that can be read, got {error.strerror!r}")
+
+
+def _read_rewards(path: Path) -> Iterator[Item]:
+    try:
+        with path.open("rb") as lines:
+            for number, line in enumerate(lines, 1):
+                if line.strip():
+                    yield _reward(line, f"{path}:{number}")
+    except OSError as error:
+        yield Bad(str(path), f"must be a file that can be read, got {error.strerror!r}")
+
+
+def _reward(line: bytes, where: str) -> Item:
+    try:
+        record: Any = orjson.loads(line)
+        reward = Reward.from_dict(record)
+        run_id = record["run_id"]
+    except (ValueError, TypeError, LookupError, AttributeError):
+        return Bad(where, f"must be a reward with its run_id, came {line[:60]!r}")
+    if not isinstance(run_id, str) or not reward.is_sound:
+        return Bad(where, f"must be a sound reward with its run_id, came {line[:60]!r}")
+    return Late(run_id, reward)
+
+
+def read_lake(where: str | Path) -> Iterator[Item]:
+    """Go through a lake of Parquet, part by part; a part is held in memory at a time."""
+    folder = open_folder(where)
+    for part in parts(folder):
+        try:
+            nested = nest(read_part(folder, part))
+            for rows in unnest(nested):
+                yield trace_of(rows)
+        except (OrchtraceError, LookupError, TypeError, ValueError) as error:
+            yield Bad(f"{folder!r}/runs/{part}", str(error))
+    yield from _read_late(folder)
+
+
+def _read_late(folder: Any) -> Iterator[Item]:
+    for part in parts(folder, "rewards", late=True):
+        where = f"{folder!r}/rewards/{part}"
+        try:
+            table = read_part(folder, part, ["rewards"])["rewards"]
+        except OrchtraceError as error:
+            yield Bad(where, str(error))
+            continue
+        for row in table.to_pylist():
+            record = {key: value for key, value in row.items() if value is not None}
+            run_id = record.pop("run_id")
+            yield Late(run_id, Reward.from_dict(record))

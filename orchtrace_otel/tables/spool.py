@@ -1,0 +1,188 @@
+"""What was read, on disk: of several revisions of a run the highest, with its late rewards.
+
+SQLite in a temporary file, so that memory does not grow with what is read. Runs come
+out in any order that is asked for, such as task by task.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import tempfile
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
+
+import orjson
+
+from orchtrace_otel.model import Event, Reward, Trace
+from orchtrace_otel.schema import dump, load
+from orchtrace_otel.tables.reading import Bad, Late
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from orchtrace_otel.tables.reading import Item
+
+_TABLES: Final = """
+create table runs (run text primary key, revision integer, task text, place integer, trace blob)
+    without rowid;
+create table late (run text, id text, reward blob, primary key (run, id)) without rowid;
+create table tasks (task text primary key, cluster text) without rowid;
+"""
+_BATCH: Final = 1_000
+
+
+class Counts(NamedTuple):
+    """How much was taken in.
+
+    Attributes:
+        runs: Runs that are kept.
+        superseded: Lower or equal revisions of these, which are not.
+        late: Rewards that came after their runs.
+        orphans: Of these, those whose run did not come.
+    """
+
+    runs: int
+    superseded: int
+    late: int
+    orphans: int
+
+
+class Spool:
+    """Takes traces and late rewards in, and gives each run once.
+
+    Args:
+        folder: Where the temporary file lies; the system's place for them unless given.
+    """
+
+    def __init__(self, folder: Path | None = None) -> None:
+        self._folder = tempfile.TemporaryDirectory(prefix="orchtrace-", dir=folder)
+        self._base = sqlite3.connect(Path(self._folder.name) / "spool.sqlite")
+        self._base.executescript(
+            f"pragma journal_mode=off; pragma synchronous=off; pragma cache_size=-8192;{_TABLES}"
+        )
+        self.superseded = 0
+        self._place = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Remove the temporary file."""
+        with suppress(sqlite3.Error):
+            self._base.close()
+        self._folder.cleanup()
+
+    def take(self, items: Iterable[Item]) -> Iterator[Bad]:
+        """Take in what was read; what is bad is handed on."""
+        for item in items:
+            if isinstance(item, Bad):
+                yield item
+            elif isinstance(item, Late):
+                self._take_late(item)
+            else:
+                self._take_trace(item)
+
+    def _take_trace(self, trace: Trace) -> None:
+        revision = revision_of(trace)
+        run = _key(trace.trace_id)
+        query = "select revision from runs where run = ?"
+        known = self._base.execute(query, (run,)).fetchone()
+        if known is not None:
+            self.superseded += 1
+            if known[0] > revision:
+                return
+        row = (run, revision, _key(trace.task_id), self._place, dump(trace))
+        self._base.execute("insert or replace into runs values (?, ?, ?, ?, ?)", row)
+        self._place += 1
+
+    def _take_late(self, late: Late) -> None:
+        row = (_key(late.run_id), _key(late.reward.id), orjson.dumps(late.reward.to_dict()))
+        self._base.execute("insert or replace into late values (?, ?, ?)", row)
+
+    @property
+    def counts(self) -> Counts:
+        """How much was taken in so far."""
+        query = (
+            "select (select count(*) from runs), (select count(*) from late), "
+            "(select count(*) from late where run not in (select run from runs))"
+        )
+        runs, late, orphans = self._base.execute(query).fetchone()
+        return Counts(runs, self.superseded, late, orphans)
+
+    def tasks(self) -> Iterator[tuple[str, Trace]]:
+        """Go through the tasks in order, each with its first run."""
+        query = "select task, min(run) from runs group by task order by task"
+        for task, run in self._base.execute(query):
+            yield task, self._trace(run)
+
+    def cluster(self, clusters: Iterable[tuple[str, str]]) -> None:
+        """Say which cluster a task belongs to; a task is its own cluster unless said."""
+        self._base.executemany("insert or replace into tasks values (?, ?)", clusters)
+
+    def groups(self) -> Iterator[tuple[str, str, list[Trace]]]:
+        """Go through cluster by cluster and task by task: cluster, task, its runs by id."""
+        query = (
+            "select coalesce(cluster, runs.task), runs.task, run from runs "
+            "left join tasks on tasks.task = runs.task order by 1, 2, 3"
+        )
+        held: tuple[str, str, list[Trace]] | None = None
+        for cluster, task, run in self._base.execute(query):
+            if held is None or held[:2] != (cluster, task):
+                if held is not None:
+                    yield held
+                held = (cluster, task, [])
+            held[2].append(self._trace(run))
+        if held is not None:
+            yield held
+
+    def runs(self) -> Iterator[Trace]:
+        """Go through the runs in the order in which they were taken in."""
+        for (run,) in self._base.execute("select run from runs order by place"):
+            yield self._trace(run)
+
+    def _trace(self, run: str) -> Trace:
+        (blob,) = self._base.execute("select trace from runs where run = ?", (run,)).fetchone()
+        rows = self._base.execute("select reward from late where run = ? order by id", (run,))
+        late = [Reward.from_dict(orjson.loads(row[0])) for row in rows]
+        trace = load(blob)
+        return with_late(trace, late) if late else trace
+
+
+def _key(text: str) -> str:
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
+def revision_of(trace: Trace) -> int:
+    """Return a run's revision; 0 where it says none."""
+    revision: Any = trace.stop.get("revision", 0) if trace.stop else 0
+    return revision if isinstance(revision, int) and abs(revision) < 2**63 else 0
+
+
+def with_late(trace: Trace, late: Iterable[Reward]) -> Trace:
+    """Return a run with rewards that came after it; one that it has already is replaced.
+
+    Example:
+        >>> stop = Event("s", 1.0, "orchestrator_decision", "lead", {"verb": "stop"})
+        >>> trace = Trace("r", "q", (stop,), costs={"tokens": 0, "wall_clock_s": 1})
+        >>> judged = with_late(trace, [Reward(id="x", component="task", value=0.5)])
+        >>> judged.rewards, judged.stop["revision"]
+        ({'task': 0.5}, 1)
+    """
+    came = {reward.id: reward for reward in late}
+    team = {reward.component: reward.value for reward in came.values() if reward.unit == "team"}
+    events = trace.events
+    stop = trace.stop
+    if stop is not None:
+        kept = [record for record in stop.get("reward_records", ()) if record.get("id") not in came]
+        keys = {
+            **stop.keys,
+            "reward_records": [*kept, *(reward.to_dict() for reward in came.values())],
+            "revision": revision_of(trace) + 1,
+        }
+        events = (*events[:-1], Event(stop.id, stop.t, stop.type, stop.agent, keys))
+    return replace(trace, events=events, rewards={**trace.rewards, **team})

@@ -1,0 +1,178 @@
+"""Rows of the turns table: what each LLM call was, where it stands, and what it earned."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+
+from orchtrace_otel.model import Turn
+from orchtrace_otel.tables.joining import records_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from orchtrace_otel.model import Event, Json, Trace
+    from orchtrace_otel.tables.joining import Joined
+
+TURN_FIELDS: Final = frozenset(field.name for field in fields(Turn))
+_CARRIED: Final = frozenset({"response_id", "token_provenance", "sampling"})
+"""What a turn's record may say beyond `Turn`, and a column holds."""
+CUT: Final = frozenset({"length", "max_tokens", "MAX_TOKENS", "model_length"})
+"""Finish reasons, in the words of the providers, that say a limit cut the completion."""
+
+
+class Place(NamedTuple):
+    """Where an activation stands."""
+
+    role: str | None
+    parent_agent: str | None
+
+
+def places(trace: Trace) -> dict[str, Place]:
+    """Return each activation's role, and the agent whose activation it is inside of."""
+    agents: dict[str, str] = {}
+    openings: list[Event] = []
+    for event in trace.events:
+        activation = event.get("activation")
+        if not isinstance(activation, str) or event.id != f"{activation}.open":
+            continue
+        agents[activation] = str(event.get("to", event.agent))
+        openings.append(event)
+    return {
+        event["activation"]: Place(
+            _word(event.get("role")), agents.get(str(event.get("parent", "")))
+        )
+        for event in openings
+    }
+
+
+def _word(value: object) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+def turn_rows(trace: Trace, joined: Joined, run_id: str) -> list[Json]:
+    """Return the run's turns in the order of their records, which is that of their start."""
+    records = records_of(trace.stop, "turn_records")
+    if not records:
+        return []
+    where = places(trace)
+    events = {event.id: event for event in trace.events}
+    episode = episode_of(trace)
+    seen: Counter[Any] = Counter()
+    rows: list[Json] = []
+    for index, record in enumerate(records):
+        row = {key: value for key, value in record.items() if value is not None}
+        if not row.keys() <= TURN_FIELDS or len(row) < len(record):
+            row = _split(record)
+        instance = row.get("instance") or row.get("agent")
+        row["run_id"] = run_id
+        row["task_id"] = row["group_id"] = trace.task_id
+        row["episode_id"] = episode
+        row["index"] = index
+        row["agent_index"] = seen[instance]
+        seen[instance] += 1
+        _add_place(row, where.get(row.get("activation", "")))
+        _add_event(row, events.get(row.get("event", "")))
+        _add_numbers(row, joined)
+        rows.append(row)
+    _add_ends(rows)
+    _add_returns(rows, joined.of_run)
+    return rows
+
+
+def episode_of(trace: Trace) -> str:
+    """Return the run that this one goes on from, where its first event says so; else its own id."""
+    links = trace.events[0].get("links") if trace.events else None
+    if isinstance(links, list | tuple) and links and isinstance(links[0], dict):
+        run = cast("Json", links[0]).get("run")
+        if isinstance(run, str):
+            return run
+    return trace.trace_id
+
+
+def _split(record: Json) -> Json:
+    known = TURN_FIELDS | _CARRIED
+    row = {key: value for key, value in record.items() if key in known and value is not None}
+    extra = {key: value for key, value in record.items() if key not in row}
+    version = extra.get("policy_version")
+    if isinstance(version, str | int):
+        row["policy_version_min"] = row["policy_version_max"] = str(version)
+    return {**row, "extra": extra} if extra else row
+
+
+def _add_place(row: Json, place: Place | None) -> None:
+    branch = row.get("instance") or row.get("activation")
+    if branch is not None:
+        row["branch_id"] = branch
+    if place is not None:
+        if place.role is not None:
+            row["role"] = place.role
+        if place.parent_agent is not None:
+            row["parent_agent"] = place.parent_agent
+
+
+def _add_event(row: Json, event: Event | None) -> None:
+    if event is None:
+        return
+    row["verb"] = event.verb
+    if "decision" in event.keys:
+        row["decision"] = event["decision"]
+    if "behavior_prob" in event.keys:
+        row["behavior_prob"] = event["behavior_prob"]
+
+
+def _add_numbers(row: Json, joined: Joined) -> None:
+    turn = row.get("id", "")
+    given = {
+        "rewards": joined.of_turn.get(turn),
+        "agent_rewards": _of_agent(row, joined),
+        "run_rewards": joined.of_run,
+        "credit": joined.credit.get(turn),
+        "contradictory": _disagreeing(row, joined),
+    }
+    row.update({name: value for name, value in given.items() if value})
+    advantage = joined.of_turn.get(turn, {}).get("advantage")
+    if advantage is not None:
+        row["advantage"] = advantage
+    known = [row[side] for side in ("input_tokens", "output_tokens") if side in row]
+    if len(known) == 2:  # noqa: PLR2004 - read and written
+        row["cost"] = sum(known)
+    if "finish_reason" in row:
+        row["truncated"] = row["finish_reason"] in CUT
+
+
+def _of_agent(row: Json, joined: Joined) -> dict[str, float]:
+    """Return the rewards of a call's agent: the nearer name wins over the wider one."""
+    names = (row.get("role", ""), row.get("agent", ""), row.get("instance", ""))
+    return {
+        key: value
+        for name in names
+        if name in joined.of_agent
+        for key, value in joined.of_agent[name].items()
+    }
+
+
+def _disagreeing(row: Json, joined: Joined) -> list[str]:
+    places = (row.get("id"), row.get("agent"), row.get("role"), row.get("instance"), None)
+    found = {one for place in places for one in joined.contradictory.get(place, ())}
+    return sorted(found)
+
+
+def _add_ends(rows: list[Json]) -> None:
+    last: dict[Any, Json] = {}
+    for row in rows:
+        row["done"] = False
+        last[row.get("instance") or row.get("agent")] = row
+    for row in last.values():
+        row["done"] = True
+
+
+def _add_returns(rows: list[Json], of_run: Mapping[str, float]) -> None:
+    to_go: dict[str, float] = dict(of_run)
+    for row in reversed(rows):
+        own: Mapping[str, float] = row.get("rewards", {})
+        if own:
+            to_go = {**to_go, **{name: to_go.get(name, 0.0) + own[name] for name in own}}
+        if to_go:
+            row["return"] = to_go

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
+from orchtrace_langgraph._framework import find
 from orchtrace_langgraph._graphs import BRANCH
 from orchtrace_otel.flow import Mark
 
@@ -128,3 +129,24 @@ def _fired(task: Any, loop: Any) -> Any:
         and channels[channel].is_available()
         and (channel not in seen or versions[channel] > seen[channel])
     ]
+
+
+def path_key(path: Any) -> str:
+    """Return the key by which LangGraph orders the writes of a step: tasks by path."""
+    if isinstance(path, str):
+        return path
+    if isinstance(path, int):
+        return f"{path:010d}"
+    return "~" + ", ".join(path_key(part) for part in path)
+
+
+def gathering(channels: Any) -> dict[str, bool]:
+    """Return the channels that gather writers, and whether only first ones count."""
+    barrier = "langgraph.channels.named_barrier_value:NamedBarrierValue"
+    barriers = (find(barrier), find(f"{barrier}AfterFinish"))
+    deferred = find("langgraph.channels.last_value:LastValueAfterFinish")
+    return {
+        name: isinstance(channel, barriers)
+        for name, channel in channels.items()
+        if isinstance(channel, (*barriers, deferred))
+    }

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final, TypeAlias
 
-from orchtrace_langgraph import _callbacks, _pauses, _runs, _tasks
+from orchtrace_langgraph import _callbacks, _entry, _pauses, _runs, _tasks
 from orchtrace_langgraph._beside import innermost
 from orchtrace_langgraph._decisions import chose, went
 from orchtrace_langgraph._framework import find
@@ -30,8 +30,8 @@ Kwargs: TypeAlias = dict[str, Any]
 
 def enter_loop(wrapped: Wrapped, loop: Any, args: Args, kwargs: Kwargs) -> Any:
     """Wrap `SyncPregelLoop.__enter__`: opens a run of the graph."""
-    run = _runs.begin(loop)
-    _runs.note(loop, run)
+    run = _entry.begin(loop)
+    _entry.note(loop, run)
     try:
         entered = wrapped(*args, **kwargs)
     except BaseException as error:
@@ -55,8 +55,8 @@ def exit_loop(wrapped: Wrapped, loop: Any, args: Args, kwargs: Kwargs) -> Any:
 
 async def aenter_loop(wrapped: Wrapped, loop: Any, args: Args, kwargs: Kwargs) -> Any:
     """Wrap `AsyncPregelLoop.__aenter__`: opens a run of the graph."""
-    run = _runs.begin(loop)
-    _runs.note(loop, run)
+    run = _entry.begin(loop)
+    _entry.note(loop, run)
     try:
         entered = await wrapped(*args, **kwargs)
     except BaseException as error:
@@ -79,9 +79,9 @@ async def aexit_loop(wrapped: Wrapped, loop: Any, args: Args, kwargs: Kwargs) ->
 
 
 def _end(loop: Any, error: BaseException | None) -> None:
-    run = _runs.of(loop)
+    run = _entry.of(loop)
     if run is not None:
-        _runs.note(loop, None)
+        _entry.note(loop, None)
         run.end(loop, error)
 
 
@@ -89,7 +89,7 @@ def tick(wrapped: Wrapped, loop: Any, args: Args, kwargs: Kwargs) -> Any:
     """Wrap `PregelLoop.tick`: finds the causes of the tasks it prepared."""
     goes_on = wrapped(*args, **kwargs)
     if goes_on:
-        run = _runs.of(loop)
+        run = _entry.of(loop)
         if run is not None:
             run.plan(loop)
     return goes_on
@@ -97,7 +97,7 @@ def tick(wrapped: Wrapped, loop: Any, args: Args, kwargs: Kwargs) -> Any:
 
 def after_tick(wrapped: Wrapped, loop: Any, args: Args, kwargs: Kwargs) -> Any:
     """Wrap `PregelLoop.after_tick`: notes who wrote what, before the writes are applied."""
-    run = _runs.of(loop)
+    run = _entry.of(loop)
     if run is not None:
         run.follow(loop)
     return wrapped(*args, **kwargs)
@@ -120,14 +120,14 @@ async def amatch_cached(wrapped: Wrapped, loop: Any, args: Args, kwargs: Kwargs)
 
 
 def _skip(loop: Any, hosts: Any) -> None:
-    run = _runs.of(loop)
+    run = _entry.of(loop)
     if run is not None:
         run.skipped(hosts)
 
 
 def put_checkpoint(wrapped: Wrapped, loop: Any, args: Args, kwargs: Kwargs) -> Any:
     """Wrap `PregelLoop._put_checkpoint`, where checkpoints are to carry their link."""
-    run = _runs.of(loop)
+    run = _entry.of(loop)
     if run is not None:
         run.carry(loop, args[0] if args else kwargs["metadata"])
     return wrapped(*args, **kwargs)
@@ -143,7 +143,7 @@ def accept_push(wrapped: Wrapped, loop: Any, args: Args, kwargs: Kwargs) -> Any:
 
 @guarded
 def _called(loop: Any, pushed: Any, args: Args, kwargs: Kwargs) -> None:
-    run = _runs.of(loop)
+    run = _entry.of(loop)
     if run is not None:
         run.called(loop, pushed, args[0] if args else kwargs["task"])
 
@@ -166,7 +166,7 @@ async def aschedule_error_handler(wrapped: Wrapped, loop: Any, args: Args, kwarg
 
 @guarded
 def _handles(loop: Any, scheduled: Any, args: Args, kwargs: Kwargs) -> None:
-    run = _runs.of(loop)
+    run = _entry.of(loop)
     if run is not None:
         run.handles(loop, scheduled, args[0] if args else kwargs["failed_task"])
 

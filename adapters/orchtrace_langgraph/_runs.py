@@ -6,34 +6,32 @@ from collections import deque
 from collections.abc import Iterable
 from typing import Any, ClassVar, Final
 
-from opentelemetry import context as otel_context
-
-from orchtrace_langgraph import _graphs, _pauses, _state, _tasks
-from orchtrace_langgraph._beside import context_in
-from orchtrace_langgraph._causes import SENDS, Write, Writer, Writers, triggering
+from orchtrace_langgraph import _pauses, _state, _tasks
+from orchtrace_langgraph._causes import (
+    SENDS,
+    Write,
+    Writer,
+    Writers,
+    gathering,
+    path_key,
+    triggering,
+)
 from orchtrace_langgraph._decisions import Decision
-from orchtrace_langgraph._framework import find
+from orchtrace_langgraph._endings import edges_of, marks_of, outcome
 from orchtrace_langgraph._graphs import Graph
 from orchtrace_langgraph._handoffs import bring
 from orchtrace_langgraph._state import State
 from orchtrace_langgraph._tasks import Task
 from orchtrace_otel import attributes as a
-from orchtrace_otel import content, spans
+from orchtrace_otel import spans
 from orchtrace_otel._guard import guarded
 from orchtrace_otel.flow import Edge, Flow, Mark
-from orchtrace_otel.spans import Activation, Run, Scope, Value
+from orchtrace_otel.spans import Activation, Run, Value
 
 _HIDDEN: Final = "langsmith:hidden"
 _MOST_LEAVES: Final = 1_000
-_KEY: Final = "_orchtrace_run"
 
 _BREAKPOINTS: Final = frozenset(("interrupt_before", "interrupt_after"))
-
-_REASONS: Final = {
-    "done": ("ok", "information_complete"),
-    "out_of_steps": ("error", "max_steps"),
-    "draining": ("paused", "external"),
-}
 
 
 class GraphRun:
@@ -226,7 +224,7 @@ class GraphRun:
             marks = writer.task.marks() if writer.decision is None else [writer.decision]
             return [("spawn", mark) for mark in marks]
         branches = {id(w.task): w.task for w in writers if not w.task.is_hidden}
-        causes = _marks(writers)
+        causes = marks_of(writers)
         if len(branches) < 2:  # noqa: PLR2004 - it takes two to join
             return [("causal", mark) for mark in causes]
         merged = {mark.event_id: mark for task in branches.values() for mark in task.marks()}
@@ -266,7 +264,7 @@ class GraphRun:
             by_send.update(dict.fromkeys(decision.sends, decided))
             ended.append(("causal", decided))
         if not writes:
-            self._leaves.extend(ended or _edges(Writer(task, None)))
+            self._leaves.extend(ended or edges_of(Writer(task, None)))
             return
         drawn = self.graph.drawn(host)
         gone: list[Write] = []
@@ -287,7 +285,7 @@ class GraphRun:
             writer = Writer(task, command if is_gone else mark)
             writers.add(write, writer)
             if self._ends is not None:
-                self._ends += _edges(writer)
+                self._ends += edges_of(writer)
 
     def _command(self, task: Task, gone: list[Write]) -> Mark:
         """Record where a task went by a `Command` that it did not return, or by a Send."""
@@ -310,7 +308,7 @@ class GraphRun:
         """Close what the run opened; every way out of the loop comes through here."""
         if error is not None:
             bring(error, self.tasks.values(), self._outer)
-        status, reason, detail, error = _outcome(loop, error)
+        status, reason, detail, error = outcome(loop, error)
         edges = self._final()
         if status == "paused":
             edges = self._pause(detail, edges)
@@ -379,9 +377,9 @@ class GraphRun:
         if ends is None:
             # The step was never finished: what came last is what ran in it, or led to it.
             called = (task for task in self.tasks.values() if task.caller is None)
-            ends = [edge for task in called for edge in _edges(Writer(task, None))]
+            ends = [edge for task in called for edge in edges_of(Writer(task, None))]
         waiting = self._writers.waiting() if self._writers is not None else []
-        for kind, mark in (*ends, *(edge for writer in waiting for edge in _edges(writer))):
+        for kind, mark in (*ends, *(edge for writer in waiting for edge in edges_of(writer))):
             found.setdefault(mark.event_id, (kind, mark))
         return list(found.values())
 
@@ -402,138 +400,3 @@ class GraphRun:
             if task is not None and task.run is self:
                 del _tasks.waiting[key]
         self._waiting = []
-
-
-def _edges(writer: Writer) -> list[Edge]:
-    """Return the edges from a writer to the end of the run, where nothing else followed."""
-    if writer.decision is not None:
-        return [("causal", writer.decision)]
-    kind = "causal" if writer.task.activation is None else "return"
-    return [(kind, mark) for mark in writer.task.marks()]
-
-
-def _marks(writers: Iterable[Writer]) -> list[Mark]:
-    found: dict[str, Mark] = {}
-    for task, decision, is_handoff in writers:
-        marks = task.marks() if decision is None else [decision]
-        if is_handoff and task.author is not None:
-            marks += task.author.marks()
-        found.update((mark.event_id, mark) for mark in marks)
-    return list(found.values())
-
-
-def _outcome(
-    loop: Any, error: BaseException | None
-) -> tuple[str, str, str | None, BaseException | None]:
-    """Return status, stop reason, stop detail, and the error where it is one."""
-    state = getattr(loop, "status", "")
-    if error is None:
-        status, reason = _REASONS.get(state, ("ok", "information_complete"))
-        if reason == "max_steps":
-            # The loop ends quietly; what its caller then gets is this error.
-            error = recursion_error()
-        return status, reason, None if state == "done" else state, error
-    status, reason = spans.outcome(error)
-    detail = state if state.startswith("interrupt_") else spans.error_type(error)
-    return status, reason, detail, error if status == "error" else None
-
-
-@guarded
-def begin(loop: Any) -> GraphRun | None:
-    """Open a run of the loop's graph where it was called."""
-    run = _begin(loop)
-    if run is not None:
-        run.starts(loop)
-    return run
-
-
-def _begin(loop: Any) -> GraphRun | None:
-    graph = _graphs.graph_of(getattr(loop._migrate_checkpoint, "__self__", None))  # noqa: SLF001
-    name = graph.name
-    if not (graph.is_named and graph.role):
-        given = loop.config.get("run_name")
-        name = given if isinstance(given, str) and given else name
-    scope = _scope(loop)
-    if scope is None:
-        task_id = content.task_id((loop.input,), {})
-        run = spans.start_run(name, system="langgraph", task_id=task_id)
-        return None if run is None else GraphRun(graph, run.root, run=run, task_id=task_id)
-    context = otel_context.get_current()
-    if spans.is_suppressed(context):
-        return None
-    caller = scope.activation
-    outer = _tasks.CURRENT.get() or _calling(loop)
-    if outer is not None and outer.activation is caller and _is_node(outer, loop, graph, name):
-        return GraphRun(graph, caller, is_own=False, outer=outer)
-    flow = scope.flow.here()
-    activation = spans.open_activation(
-        caller,
-        name,
-        role=graph.role,
-        edges=flow.take("spawn"),
-        # In a thread that carries no context its parent is the caller's span.
-        context=None if spans.scope_of(context) is None else context_in(scope),
-    )
-    return GraphRun(graph, activation, flow=flow, outer=outer)
-
-
-def _scope(loop: Any) -> Scope | None:
-    """Return the activation or the tool call in which a graph is called, if its run is open."""
-    scope = spans.scope_of(otel_context.get_current())
-    if scope is None:
-        task = _calling(loop)
-        scope = task.activation if task is not None else None
-    if scope is not None and (scope.run.is_remote or not scope.run.is_closed):
-        return scope
-    return spans.join_run()
-
-
-def _calling(loop: Any) -> Task | None:
-    """Return the task with whose configuration a graph was called, while it runs."""
-    return _tasks.running.get(loop.config.get("configurable", {}).get("__pregel_task_id", ""))
-
-
-def _is_node(task: Task, loop: Any, graph: Graph, name: str) -> bool:
-    """Whether a graph is itself the node that runs: then the node's activation is its own."""
-    if task.is_worker and name == task.name:
-        return True
-    bound = getattr(task.node, "bound", None)
-    return getattr(bound, "nodes", None) is loop.nodes and (not graph.is_named or name == task.name)
-
-
-def path_key(path: Any) -> str:
-    """Return the key by which LangGraph orders the writes of a step: tasks by path."""
-    if isinstance(path, str):
-        return path
-    if isinstance(path, int):
-        return f"{path:010d}"
-    return "~" + ", ".join(path_key(part) for part in path)
-
-
-def gathering(channels: Any) -> dict[str, bool]:
-    """Return the channels that gather writers, and whether only first ones count."""
-    barrier = "langgraph.channels.named_barrier_value:NamedBarrierValue"
-    barriers = (find(barrier), find(f"{barrier}AfterFinish"))
-    deferred = find("langgraph.channels.last_value:LastValueAfterFinish")
-    return {
-        name: isinstance(channel, barriers)
-        for name, channel in channels.items()
-        if isinstance(channel, (*barriers, deferred))
-    }
-
-
-def recursion_error() -> BaseException:
-    """Return the error that LangGraph raises when a run is out of steps."""
-    error: BaseException = find("langgraph.errors:GraphRecursionError")()
-    return error
-
-
-def of(loop: Any) -> GraphRun | None:
-    """Return the run that is noted on a loop."""
-    found = loop.__dict__.get(_KEY)
-    return found if isinstance(found, GraphRun) else None
-
-
-def note(loop: Any, run: GraphRun | None) -> None:
-    """Note a run on its loop; None once it has ended."""
-    loop.__dict__[_KEY] = run

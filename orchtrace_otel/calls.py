@@ -63,18 +63,16 @@ def open_call(
     flow = scope.flow.here()
     caller = scope.activation
     if plan.kind == "tool":
-        tool = spans.open_tool(caller, plan.name, edges=flow.take(), context=context)
-        tool.source = flow
-        if gate.recorder is not None:
-            gate.recorder.given(tool, owner, args, kwargs)
-        return tool
+        opened = spans.open_tool(caller, plan.name, edges=flow.take(), context=context)
+        opened.source = flow
     # An adapter that opened an activation for this very function says so by its plan.
-    if caller.owner is plan or (owner is not None and caller.owner is owner):
+    elif caller.owner is plan or (owner is not None and caller.owner is owner):
         return None
-    agent = _open_agent(plan, owner, caller, flow, context)
+    else:
+        opened = _open_agent(plan, owner, caller, flow, context)
     if gate.recorder is not None:
-        gate.recorder.given(agent, owner, args, kwargs)
-    return agent
+        gate.recorder.given(opened, owner, args, kwargs)
+    return opened
 
 
 def _open_agent(

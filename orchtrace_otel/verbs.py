@@ -21,6 +21,7 @@ from opentelemetry import trace
 from orchtrace_otel import attributes as a
 from orchtrace_otel import spans
 from orchtrace_otel._guard import guarded, warn_once
+from orchtrace_otel.content import gate
 from orchtrace_otel.flow import Edge, Mark
 from orchtrace_otel.model import ESTIMATORS, FAMILIES, STOP_REASONS, UNITS, Reward
 from orchtrace_otel.spans import Activation, Interval, Run, Scope, Value
@@ -39,7 +40,7 @@ def spawn(agent: str) -> None:
 
 
 @guarded
-def delegate(agent: str, *, task: object = None) -> None:  # noqa: ARG001 - content, and content is off
+def delegate(agent: str, *, task: object = None) -> None:
     """Say that `agent` is given work; its next call from here follows from this.
 
     Args:
@@ -47,19 +48,19 @@ def delegate(agent: str, *, task: object = None) -> None:  # noqa: ARG001 - cont
         task: What is to be done; content, which leaves the process only where
             capture is on.
     """
-    _announce("delegate", agent)
+    _announce("delegate", agent, task)
 
 
-def _announce(verb: str, agent: str) -> None:
+def _announce(verb: str, agent: str, task: object = None) -> None:
     scope = _recording()
     if scope is None:
         return
-    mark = _say(scope, verb, {}, to=agent)
+    mark = _say(scope, verb, _kept(scope, task), to=agent)
     scope.activation.announce(agent, ("spawn" if verb == "spawn" else "causal", mark))
 
 
 @guarded
-def message(to: str, content: object = None) -> None:  # noqa: ARG001 - content, and content is off
+def message(to: str, content: object = None) -> None:
     """Say that a message goes to agent `to`; it is read by the agent's next activation.
 
     Args:
@@ -68,7 +69,15 @@ def message(to: str, content: object = None) -> None:  # noqa: ARG001 - content,
     """
     scope = _recording()
     if scope is not None:
-        scope.run.post(to, _say(scope, "message", {}, to=to))
+        scope.run.post(to, _say(scope, "message", _kept(scope, content), to=to))
+
+
+def _kept(scope: Scope, given: object) -> dict[str, Value]:
+    """Return where a text of an agent's is kept; nowhere while content is off."""
+    recorder = gate.active()
+    if recorder is None or given is None:
+        return {}
+    return {**(recorder.opening(scope.run, given, a.INPUT_MESSAGES, "user") or {})}
 
 
 @guarded

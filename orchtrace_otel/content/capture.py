@@ -62,7 +62,7 @@ class Capture:
     def __post_init__(self) -> None:
         if self.mode not in CAPTURE_MODES:
             known = ", ".join(CAPTURE_MODES)
-            msg = f"content must have a mode of {known}, got {self.mode!r}"
+            msg = f"content must be one of {known}, got {self.mode!r}"
             raise ConfigError(msg)
         if self.store is not None and not str(self.store):
             msg = "content needs store to be a folder or a URL, got an empty text; leave it out"

@@ -7,16 +7,18 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from orchtrace_otel.content.recorder import Recorder
 
-_recorder: Recorder | None = None
+recorder: Recorder | None = None
+"""Who captures content; None while it is off, and then nothing may be looked at. Where every
+call of the host's passes it is read as it stands, elsewhere by `active()`."""
 
 
 def active() -> Recorder | None:
     """Return who captures content; None while it is off, and then nothing may be looked at."""
-    return _recorder
+    return recorder
 
 
-def use(recorder: Recorder | None) -> Recorder | None:
-    """Let content through to `recorder` from now on, or to nobody; return who was before."""
-    global _recorder
-    before, _recorder = _recorder, recorder
+def use(now: Recorder | None) -> Recorder | None:
+    """Let content through to `now` from now on, or to nobody; return who was before."""
+    global recorder
+    before, recorder = recorder, now
     return before

@@ -39,18 +39,20 @@ class RunMemory:
     """What a run has kept so far.
 
     Attributes:
+        words: The framework's own words for why the run is about to stop.
         lock: Held by whoever adds to it.
         bytes: Bytes kept so far.
         used: Refs that the store knows this run to use.
-        is_over: Whether a document did not fit in what one run may keep.
+        result: Attributes that say where the run's own result is, for its stop.
     """
 
-    __slots__ = ("_by_id", "_by_value", "_prompts", "bytes", "is_over", "lock", "used")
+    __slots__ = ("_by_id", "_by_value", "_prompts", "bytes", "lock", "result", "used", "words")
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
         self.bytes = 0
-        self.is_over = False
+        self.result: dict[str, str] = {}
+        self.words: str | None = None
         self.forget()
 
     def forget(self) -> None:

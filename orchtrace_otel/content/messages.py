@@ -29,6 +29,12 @@ def message(role: str, parts: Iterable[Part], name: str | None = None) -> dict[s
     return held
 
 
+def said_by(role: str, value: Any) -> dict[str, Any]:
+    """Return the message that a value is, as an agent is given one or gives one back."""
+    part = text(value) if is_a(value, str) else {"type": "generic", "content": value}
+    return message(role, [part])
+
+
 def text(content: Any) -> Part:
     """Return a part of plain text."""
     return {"type": "text", "content": content}

@@ -12,7 +12,7 @@ from orchtrace_otel import attributes as a
 from orchtrace_otel._guard import guarded, warn_once
 from orchtrace_otel.content.capture import POLICY_KEYS, Capture
 from orchtrace_otel.content.memory import Kept, RunMemory, Witness
-from orchtrace_otel.content.messages import joined, with_reason
+from orchtrace_otel.content.messages import joined, said_by, with_reason
 from orchtrace_otel.content.redaction import Redactor
 from orchtrace_otel.content.tokens import Tokens
 from orchtrace_otel.content.turn import turn_document
@@ -20,7 +20,7 @@ from orchtrace_otel.content.values import CUT, TAKEN, Copy, dumped
 from orchtrace_otel.content.writer import Batch, New, Writer
 
 if TYPE_CHECKING:
-    from orchtrace_otel.spans import Interval, Run
+    from orchtrace_otel.spans import Interval, Run, Scope
 
 Attributes: TypeAlias = dict[str, str]
 Shape: TypeAlias = Callable[[Any], Mapping[str, Any]]
@@ -73,63 +73,124 @@ class Recorder:
     # -- values: arguments, results, messages, errors -----------------------------------------
 
     @guarded
-    def opening(self, run: Run, value: Any, span_key: str | None = None) -> Attributes:
+    def opening(
+        self, run: Run, value: Any, span_key: str | None = None, role: str | None = None
+    ) -> Attributes:
         """Capture what an event was given; return the attributes that say where it is.
 
         Args:
             run: The run that the event belongs to.
             value: What it was given.
             span_key: Attribute for the value itself, where content is written on spans.
+            role: Whose message it is, where that attribute holds messages.
         """
-        return self._value(run, value, a.CONTENT_REF, span_key)
+        return self._value(run, value, a.CONTENT_REF, span_key, role)
 
     @guarded
-    def closing(self, run: Run, value: Any, span_key: str | None = None) -> Attributes:
+    def closing(
+        self, run: Run, value: Any, span_key: str | None = None, role: str | None = None
+    ) -> Attributes:
         """Capture what came of an event, as `opening` does what it was given."""
-        return self._value(run, value, a.CONTENT_REF_CLOSE, span_key)
+        return self._value(run, value, a.CONTENT_REF_CLOSE, span_key, role)
 
     @guarded
-    def error(self, run: Run, error: BaseException, ref_key: str | None = None) -> Attributes:
-        """Capture the text of an error.
+    def error(self, run: Run, error: BaseException) -> Attributes:
+        """Capture the text of an error that something ended with."""
+        text = text_of(error)
+        held = {"error": {"type": type(error).__qualname__, "message": text}}
+        found = self._value(run, held, a.CONTENT_REF_CLOSE, None, None)
+        if self.on_spans and run.is_recording:
+            found[a.ERROR_MESSAGE] = self.text(text) or ""
+        return found
+
+    @guarded
+    def given(
+        self, scope: Scope, owner: object, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    ) -> None:
+        """Capture the arguments of a call of plain code.
+
+        Args:
+            scope: What the call is.
+            owner: The object whose method it is, which is no argument.
+            args: Its arguments; kept as `args`, beside the others by name.
+            kwargs: Likewise.
+        """
+        own = args[1:] if args and owner is not None and args[0] is owner else args
+        held = ({"args": own} if own else {}) | dict(kwargs)
+        is_agent = scope.activation is scope
+        key = a.INPUT_MESSAGES if is_agent else a.TOOL_ARGUMENTS
+        facts = self._value(scope.run, held, a.CONTENT_REF, key, "user" if is_agent else None)
+        if facts:
+            scope.set(facts)
+
+    @guarded
+    def came(self, scope: Scope, result: Any) -> None:
+        """Capture what a call of plain code came back with."""
+        is_agent = scope.activation is scope
+        key = a.OUTPUT_MESSAGES if is_agent else a.TOOL_RESULT
+        role = "assistant" if is_agent else None
+        facts = self._value(scope.run, result, a.CONTENT_REF_CLOSE, key, role)
+        if scope.parent is None and a.CONTENT_REF_CLOSE in facts:
+            memory_of(scope.run).result = {a.CONTENT_REF: facts[a.CONTENT_REF_CLOSE]}
+        if facts:
+            scope.set(facts)
+
+    @guarded
+    def stop(self, run: Run, detail: str | None, error: BaseException | None) -> Attributes:
+        """Return what the stop of a run says beyond labels: its words, and where its result is.
 
         Args:
             run: The run.
-            error: What was raised.
-            ref_key: Attribute that says where it is kept; `a.CONTENT_REF_CLOSE` unless given.
+            detail: Why it stopped: a class's name, or the host's own words.
+            error: What it ended with.
         """
-        held = {"error": {"type": type(error).__qualname__, "message": _text_of(error)}}
-        found = self._value(run, held, ref_key or a.CONTENT_REF_CLOSE, None)
-        if self.on_spans:
-            found[a.ERROR_MESSAGE] = self.text(_text_of(error)) or ""
-        return found
+        memory = memory_of(run)
+        found = dict(memory.result)
+        if error is not None:
+            told = self.error(run, error) or {}
+            if a.CONTENT_REF_CLOSE in told:
+                found[a.CONTENT_REF] = told[a.CONTENT_REF_CLOSE]
+        words = memory.words if error is None else text_of(error)
+        if detail is not None:
+            detail = self.text(detail)
+        if words and self.on_spans:
+            told_words = self.text(words)
+            detail = f"{detail}: {told_words}" if detail else told_words
+        return found if detail is None else found | {a.STOP_DETAIL: detail}
+
+    @guarded
+    def stopping(self, run: Run, words: str) -> None:
+        """Take the framework's own words for why a run is about to stop."""
+        memory = memory_of(run)
+        memory.words = words
+        facts = self._value(run, words, a.CONTENT_REF, None, None)
+        memory.result = memory.result or facts
 
     @guarded
     def text(self, text: str) -> str:
         """Return a short text as it may stand on a span."""
         return Copy(self._redactor, self.capture.span_bytes).text(text)
 
-    def detail(self, label: str | None, text: str) -> str | None:
-        """Return why a run stopped: a label, and the words for it where spans may have them."""
-        told = self.text(text) if self.on_spans and text else None
-        return f"{label}: {told}" if told and label else told or label
-
-    def _value(self, run: Run, value: Any, ref_key: str, span_key: str | None) -> Attributes:
+    def _value(
+        self, run: Run, value: Any, ref_key: str, span_key: str | None, role: str | None
+    ) -> Attributes:
         if not run.is_recording:
             return {}
         copy = Copy(self._redactor, self.capture.item_bytes)
         held: dict[str, Any] = {"value": copy.of(value)}
         found: Attributes = {}
         if span_key is not None and self.on_spans:
-            found[span_key] = self._within(dumped(held["value"]))
+            shown = held["value"] if role is None else [said_by(role, held["value"])]
+            found[span_key] = self.within(dumped(shown))
         if self.writer is not None:
             if copy.flags:
                 held["flags"] = sorted(copy.flags)
             memory = memory_of(run)
             with memory.lock:
-                new = self._document("value", held)
-                if self._keep(run, memory, [new]):
+                new = self.document("value", held)
+                if self.keep(run, memory, [new]):
                     found[ref_key] = new.ref
-        self._note(run, copy.flags)
+        self.note(run, copy.flags)
         return found
 
     # -- turns --------------------------------------------------------------------------------
@@ -176,7 +237,7 @@ class Recorder:
         held: dict[str, Any] = copy.of(shape(message))
         if copy.flags:
             held["flags"] = sorted(copy.flags)
-        document = self._document("message", held)
+        document = self.document("message", held)
         new.append(document)
         kept = Kept(document.ref, frozenset(copy.flags), document.body if self.on_spans else b"")
         memory.remember(message, witness, kept)
@@ -186,22 +247,6 @@ class Recorder:
         """Return a value as plain JSON, and what was cut or taken out."""
         copy = Copy(self._redactor, self.capture.item_bytes)
         return copy.of(value), copy.flags
-
-    def document(self, kind: str, held: Any) -> New:
-        """Return a document with its ref."""
-        return self._document(kind, held)
-
-    def keep(self, run: Run, memory: RunMemory, new: Sequence[New]) -> bool:
-        """Hand documents to the store; see `_keep`."""
-        return self._keep(run, memory, new)
-
-    def within(self, text: bytes) -> str:
-        """Return JSON as a span may hold it."""
-        return self._within(text)
-
-    def note(self, run: Run, flags: Iterable[str]) -> None:
-        """Say on the run what happened to its content."""
-        self._note(run, flags)
 
     def policy(self, model: str | None) -> Mapping[str, str]:
         """Return what the user says of a policy, texts alone."""
@@ -218,12 +263,13 @@ class Recorder:
 
     # -- common to both -----------------------------------------------------------------------
 
-    def _document(self, kind: str, held: Any) -> New:
+    def document(self, kind: str, held: Any) -> New:
+        """Return a document with its ref."""
         body = dumped(held)
         digest = hashlib.blake2b(b"%b %b" % (kind.encode(), body), key=self._key, digest_size=16)
         return New(kind, digest.hexdigest(), body)
 
-    def _keep(self, run: Run, memory: RunMemory, documents: Sequence[New]) -> bool:
+    def keep(self, run: Run, memory: RunMemory, documents: Sequence[New]) -> bool:
         """Hand documents to the store as a whole; False where it cannot have them."""
         if self.writer is None:
             return False
@@ -248,14 +294,15 @@ class Recorder:
         memory.used = used
         return False
 
-    def _within(self, text: bytes) -> str:
+    def within(self, text: bytes) -> str:
         """Return JSON that is short enough for a span, or else a text that says it is not."""
         if len(text) <= self.capture.span_bytes:
             return text.decode()
         self.lose("content_cut_on_spans")
         return dumped(f"<{len(text)} bytes>").decode()
 
-    def _note(self, run: Run, flags: Iterable[str]) -> None:
+    def note(self, run: Run, flags: Iterable[str]) -> None:
+        """Say on the run what happened to its content."""
         if CUT in flags:
             run.flag("content_cut")
             self.lose("content_cut")
@@ -462,12 +509,12 @@ def memory_of(run: Run) -> RunMemory:
     return memory
 
 
-def _text_of(error: BaseException) -> str:
+def text_of(error: BaseException) -> str:
     """Return the text of an error from what it was made of, without running code of its class."""
     args = BaseException.__getattribute__(error, "args")
-    return " ".join(one if type(one) is str else repr_of(one) for one in args)
+    return " ".join(one if type(one) is str else _shown(one) for one in args)
 
 
-def repr_of(value: object) -> str:
+def _shown(value: object) -> str:
     """Return a number or such as a text; of all else the class's name."""
     return str(value) if type(value) in (int, float, bool) else f"<{type(value).__qualname__}>"

@@ -151,13 +151,17 @@ class Copy:
         return {"type": "blob", "content": text}
 
 
+_dict: Final[Any] = dict
+
+
 def _class_of(value: object) -> Any:
     return type(value)
 
 
 def _items_of(value: Any) -> Any:
     """Return the items of a dict, whatever its class makes of them."""
-    return dict.items(value)
+    items: Any = _dict.items
+    return items(value)
 
 
 _ITEMS: Final[tuple[Any, ...]] = (list, tuple, set, frozenset)

@@ -14,6 +14,7 @@ from opentelemetry.trace import Link, Span, SpanContext, Status, StatusCode
 
 from orchtrace_otel import attributes as a
 from orchtrace_otel._guard import guarded
+from orchtrace_otel.content import gate
 from orchtrace_otel.flow import Edge, Flow, Mark, Unit, unit
 from orchtrace_otel.spans._outcome import error_type
 from orchtrace_otel.spans._tracing import Attributes, Value
@@ -167,6 +168,8 @@ class Interval:
             more[a.STATUS] = status
         if error is not None:
             more[a.ERROR_TYPE] = error_type(error)
+            if gate.recorder is not None:
+                more.update(gate.recorder.error(self.run, error) or {})
         if status == "error":
             self.span.set_status(Status(StatusCode.ERROR))
         self.set(more)

@@ -11,6 +11,7 @@ from opentelemetry.trace import Status, StatusCode
 
 from orchtrace_otel import attributes as a
 from orchtrace_otel._guard import guarded
+from orchtrace_otel.content import gate
 from orchtrace_otel.flow import Edge, Mark
 from orchtrace_otel.spans._activation import MOST_WAITING, Activation
 from orchtrace_otel.spans._opening import open_point
@@ -218,6 +219,8 @@ class Run:
             facts[a.STATUS] = status
         if error is not None:
             facts[a.ERROR_TYPE] = error_type(error)
+        if gate.recorder is not None:
+            facts.update(gate.recorder.stop(self, detail, error) or {})
         stop = open_point(self.root, "stop", "stop", causes, facts)
         self.stop_id = stop.span_id
         return stop.end_at_start()

@@ -316,34 +316,10 @@ def siblings(recorder: Recorder, number: int = 1) -> Trace:
     return recorder.run(number, calls, task="tide", reward=1.0)
 
 
-_WORDS = tuple(
-    [
-        "harbour",
-        "tide",
-        "bread",
-        "lantern",
-        "copper",
-        "bridge",
-        "winter",
-        "orchard",
-        "signal",
-        "ferry",
-        "violin",
-        "chapel",
-        "meadow",
-        "granite",
-        "compass",
-        "candle",
-        "thunder",
-        "garden",
-        "window",
-        "river",
-        "mountain",
-        "story",
-        "letter",
-        "engine",
-        "pocket",
-    ]
+_WORDS = (
+    *("harbour", "tide", "bread", "lantern", "copper", "bridge", "winter", "orchard", "signal"),
+    *("ferry", "violin", "chapel", "meadow", "granite", "compass", "candle", "thunder", "garden"),
+    *("window", "river", "mountain", "story", "letter", "engine", "pocket"),
 )
 
 

@@ -12,6 +12,9 @@ JUDGES: Final = frozenset({"judge", "grader", "evaluator", "verdict"})
 """Roles whose words are verdicts; what read them is no prompt to learn from."""
 
 
+_SETS: Final = frozenset({"agents", "roles", "stop_reasons", "topologies", "judges"})
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
     """One export. It is plain, so that it can be sent to workers as it is.
@@ -75,9 +78,7 @@ class Job:
     def to_dict(self) -> dict[str, Any]:
         """The job as plain JSON, for the data card."""
         held: dict[str, Any] = asdict(self)
-        return {
-            key: sorted(value) if type(value) is frozenset else value for key, value in held.items()
-        }
+        return {key: sorted(value) if key in _SETS else value for key, value in held.items()}
 
     def setting(self, name: str, default: str) -> str:
         """Return one of the format's own settings."""

@@ -85,7 +85,8 @@ def _read(folder: Folder, table: str, part: str) -> Any:
 
 
 def _check_version(found: Any, table: str, name: str) -> None:
-    mark = (found.metadata or {}).get(MARK, b"").decode().split()
+    about: dict[bytes, bytes] = found.metadata or {}
+    mark = about.get(MARK, b"").decode().split()
     if len(mark) != 2 or mark[0] != table or not mark[1].isdecimal():  # noqa: PLR2004 - name, number
         msg = f"{name} must be the table {table} as orchtrace writes it, came another Parquet file"
         raise TraceFormatError(msg)

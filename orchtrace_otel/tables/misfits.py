@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import json
 import math
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import orjson
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from orchtrace_otel.model import Json
     from orchtrace_otel.tables.columns import Column
@@ -51,8 +51,13 @@ def fits_all(kind: str, values: list[Any], held: set[type]) -> bool:
 
 
 def _types_inside(value: Any) -> set[type]:
-    held: Any = value.values() if type(value) is dict else value
-    return set(map(type, held))
+    return set(map(type, _inner(value)))
+
+
+def _inner(value: Any) -> Iterable[Any]:
+    if isinstance(value, dict):
+        return cast("Json", value).values()
+    return cast("Iterable[Any]", value)
 
 
 def put_aside(column: Column, values: list[Any], extras: dict[int, Json]) -> None:
@@ -76,10 +81,10 @@ def fits(kind: str, value: Any) -> bool:
     """
     if type(value) not in _PLAIN[kind]:
         return False
-    if type(value) is dict:
-        return all(map(_is_text, value)) and _all_fit(kind, value.values())
+    if isinstance(value, dict) and not all(map(_is_text, cast("Json", value))):
+        return False
     if kind in _INSIDE:
-        return _all_fit(kind, value)
+        return _all_fit(kind, _inner(value))
     return _scalar_fits(kind, value)
 
 

@@ -27,6 +27,9 @@ _SPAN_ID: Final = 16
 _MOST_NANOSECONDS: Final = 2**64 - 1
 _MOST_INT64: Final = 2**63
 
+_LENGTH: Final = 4
+_ZSTD: Final = b"\x28\xb5\x2f\xfd"
+
 _EXCEPTION: Final = "exception"
 _EXCEPTION_TYPE: Final = "exception.type"
 
@@ -62,7 +65,7 @@ def read_protobuf(data: bytes) -> list[Received]:
         )
         raise TraceFormatError(msg) from error
     return [
-        (_hex(span.trace_id.hex(), _TRACE_ID), _from_protobuf(span))
+        (hexadecimal(span.trace_id.hex(), _TRACE_ID), _from_protobuf(span))
         for resource in request.resource_spans
         for scope in resource.scope_spans
         for span in scope.spans
@@ -72,7 +75,7 @@ def read_protobuf(data: bytes) -> list[Received]:
 def _from_protobuf(span: Any) -> SpanRecord:
     attributes = {item.key: _protobuf_value(item.value) for item in span.attributes}
     record = SpanRecord(
-        _hex(span.span_id.hex(), _SPAN_ID),
+        hexadecimal(span.span_id.hex(), _SPAN_ID),
         span.parent_span_id.hex() or None,
         span.start_time_unix_nano,
         span.end_time_unix_nano,
@@ -112,7 +115,7 @@ def keep_foreign(record: SpanRecord, name: str, raised: Iterable[str] = ()) -> N
     record.attributes = foreign_attributes(record.attributes)
 
 
-def _hex(text: str, digits: int) -> str:
+def hexadecimal(text: str, digits: int) -> str:
     """Return an id in lower case.
 
     Raises:
@@ -143,7 +146,7 @@ def read_json(text: str | bytes) -> list[Received]:
     try:
         request = orjson.loads(text)
         return [
-            (_hex(str(span["traceId"]), _TRACE_ID), _from_json(span))
+            (hexadecimal(str(span["traceId"]), _TRACE_ID), _from_json(span))
             for resource in request["resourceSpans"]
             for scope in resource.get("scopeSpans", ())
             for span in scope.get("spans", ())
@@ -165,14 +168,43 @@ def read_lines(text: str | bytes) -> Iterator[Received]:
             yield from read_json(line)
 
 
+def read_messages(data: bytes) -> Iterator[Received]:
+    """Read protobuf requests, each behind its length in 4 bytes, as the Collector writes files.
+
+    That is its file exporter with `format: proto` and no compression.
+
+    Raises:
+        MissingDependencyError: If opentelemetry-proto is not installed.
+        TraceFormatError: If the bytes are none.
+    """
+    at = 0
+    while at < len(data):
+        size = int.from_bytes(data[at : at + _LENGTH])
+        message = data[at + _LENGTH : at + _LENGTH + size]
+        if len(message) < size or at + _LENGTH > len(data):
+            msg = (
+                f"a file of OTLP messages must hold each behind its length, got {len(data)} "
+                f"bytes that end inside the one at {at}"
+            )
+            raise TraceFormatError(msg)
+        if message.startswith(_ZSTD):
+            msg = (
+                "a file of OTLP messages must not be compressed, got zstd; unpack it, or leave "
+                "`compression` out of the Collector's file exporter"
+            )
+            raise TraceFormatError(msg)
+        yield from read_protobuf(message)
+        at += _LENGTH + size
+
+
 def _from_json(span: Json) -> SpanRecord:
     status = span.get("status", {}).get("code", 0)
     attributes = _json_attributes(span)
     record = SpanRecord(
-        _hex(str(span["spanId"]), _SPAN_ID),
+        hexadecimal(str(span["spanId"]), _SPAN_ID),
         str(span.get("parentSpanId") or "").lower() or None,
-        _nanoseconds(span.get("startTimeUnixNano", 0)),
-        _nanoseconds(span.get("endTimeUnixNano", 0)),
+        nanoseconds(span.get("startTimeUnixNano", 0)),
+        nanoseconds(span.get("endTimeUnixNano", 0)),
         attributes,
         status in (_ERROR, "STATUS_CODE_ERROR"),
         int(span.get("droppedLinksCount", 0)),
@@ -192,7 +224,12 @@ def _json_attributes(holder: Json) -> dict[str, Any]:
     return {item["key"]: _json_value(item["value"]) for item in holder.get("attributes", ())}
 
 
-def _nanoseconds(given: str | int) -> int:
+def nanoseconds(given: str | int) -> int:
+    """Return a time in nanoseconds.
+
+    Raises:
+        TraceFormatError: If it is none that 64 bits hold.
+    """
     found = int(given)
     if 0 <= found <= _MOST_NANOSECONDS:
         return found

@@ -16,7 +16,10 @@ from orchtrace_otel.dialects import genai, genai_old, openinference, openllmetry
 from orchtrace_otel.dialects.adoption import PASSED_THROUGH, Adopted, adopt
 from orchtrace_otel.dialects.reading import ended
 
-__all__ = ["PASSED_THROUGH", "Adopted", "adopt", "read"]
+__all__ = ["NUMBERS", "PASSED_THROUGH", "Adopted", "adopt", "read"]
+
+NUMBERS: Final = (*openinference.NUMBERS, *genai_old.NUMBERS)
+"""Attributes of the dialects that are numbers, beside those of the current conventions."""
 
 _DIALECTS: Final = (openllmetry, openinference, genai_old, genai)
 """The narrower ones first: they say what they mean by the names of wider ones."""

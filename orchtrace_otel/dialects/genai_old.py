@@ -18,7 +18,10 @@ NAME: Final = "genai_old"
 
 SYSTEM: Final = "gen_ai.system"
 PROMPT_TOKENS: Final = "gen_ai.usage.prompt_tokens"
+REQUEST_TYPE: Final = "llm.request.type"
 COMPLETION_TOKENS: Final = "gen_ai.usage.completion_tokens"
+
+NUMBERS: Final = (PROMPT_TOKENS, COMPLETION_TOKENS)
 
 RENAMED: Final[Mapping[str, str]] = {
     SYSTEM: a.PROVIDER,
@@ -41,6 +44,6 @@ def read(name: str, found: Mapping[str, Any], dialect: str = NAME) -> Foreign | 
     operation = word(found, a.OPERATION)
     if operation is not None:
         renamed[a.OPERATION] = _OPERATIONS.get(operation, operation)
-    elif a.REQUEST_MODEL in found and not name.startswith("embedding"):
+    elif a.REQUEST_MODEL in found and REQUEST_TYPE not in found:
         renamed[a.OPERATION] = a.CHAT
     return genai.read(name, renamed, dialect)

@@ -23,10 +23,11 @@ CALL_IDS: Final = ("tool_call.id", "tool.id")
 METADATA: Final = "metadata"
 MODEL: Final = "llm.model_name"
 FINISH_REASON: Final = "llm.finish_reason"
+NUMBERS: Final = ("llm.token_count.prompt", "llm.token_count.completion")
 RENAMED: Final[Mapping[str, str]] = {
     MODEL: a.RESPONSE_MODEL,
-    "llm.token_count.prompt": a.INPUT_TOKENS,
-    "llm.token_count.completion": a.OUTPUT_TOKENS,
+    NUMBERS[0]: a.INPUT_TOKENS,
+    NUMBERS[1]: a.OUTPUT_TOKENS,
 }
 
 _HANDOFF: Final = "handoff to "

@@ -20,7 +20,6 @@ KIND: Final = "traceloop.span.kind"
 ENTITY: Final = "traceloop.entity.name"
 WORKFLOW: Final = "traceloop.workflow.name"
 NODE: Final = "traceloop.association.properties.langgraph_node"
-REQUEST_TYPE: Final = "llm.request.type"
 HANDOFF_FROM: Final = "gen_ai.handoff.from_agent"
 HANDOFF_TO: Final = "gen_ai.handoff.to_agent"
 
@@ -88,7 +87,7 @@ def _task(name: str, found: Mapping[str, Any]) -> Foreign:
 
 def _turn(name: str, found: Mapping[str, Any]) -> Foreign | None:
     """Read a call of a model, which newer versions say as the conventions do."""
-    request = word(found, REQUEST_TYPE)
+    request = word(found, genai_old.REQUEST_TYPE)
     if request is None or a.OPERATION in found:
         return None
     operation = _REQUESTS.get(request)

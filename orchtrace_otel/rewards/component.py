@@ -7,7 +7,7 @@ onto these events (key `rewards`), a mapping from names (agents, roles) becomes 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
@@ -108,7 +108,7 @@ class Findings:
 
     @guarded
     def _took(self, one: Component, facts: Facts) -> bool:
-        values = one.read(facts)
+        values = facts.share(one.read)
         if values is not None:
             self._add(one, facts, values)
         return True
@@ -116,11 +116,10 @@ class Findings:
     def _add(self, one: Component, facts: Facts, values: Values) -> None:
         if not isinstance(values, Mapping):
             number = cast("float", values)
-            _demand(one, number)
+            _demand(one, (number,))
             self._add_number(one, facts, number)
             return
-        for value in values.values():
-            _demand(one, value)
+        _demand(one, values.values())
         for target, value in values.items():
             if isinstance(target, int):
                 self.events.setdefault(target, {})[one.name] = value
@@ -148,7 +147,7 @@ class Findings:
         )
 
 
-def _demand(one: Component, value: float) -> None:
-    if not one.contract.admits(value):
+def _demand(one: Component, values: Iterable[float]) -> None:
+    if not one.contract.admits_all(values):
         msg = f"{one.name} must be in its range, came another number"
         raise ValueError(msg)

@@ -9,7 +9,8 @@ reward of the team: family R1, estimator outcome, any finite number.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
@@ -19,6 +20,8 @@ from orchtrace_otel.model import ESTIMATORS, FAMILIES, UNITS
 F = TypeVar("F", bound=Callable[..., Any])
 
 _MARK: Final = "__orchtrace_reward__"
+
+_LARGEST: Final = sys.float_info.max
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +72,17 @@ class Contract:
             >>> share.admits(0.5), share.admits(1.5), share.admits(math.nan)
             (True, False, False)
         """
-        return self.low <= value <= self.high and -math.inf < value < math.inf
+        return self.admits_all((value,))
+
+    def admits_all(self, values: Iterable[float]) -> bool:
+        """Whether all of them are.
+
+        Example:
+            >>> Contract().admits_all([0.5, -math.inf])
+            False
+        """
+        low, high = max(self.low, -_LARGEST), min(self.high, _LARGEST)
+        return not [value for value in values if not low <= value <= high]
 
 
 PLAIN: Final = Contract()

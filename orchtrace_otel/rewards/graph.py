@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -33,6 +33,8 @@ NANOSECONDS: Final = 1e9
 
 _WAITING: Final = "human_intervention"
 
+
+Part = TypeVar("Part", bound=tuple[Any, ...])
 
 Interval: TypeAlias = tuple[int, int, str, int, int, str | None]
 """Something that takes time, between two events or during one.
@@ -265,12 +267,12 @@ class _Reader:
             elif types[opened] == _WAITING:
                 continue
             elif name in parts:
-                own_work[closed] += _fill_gaps(low, high, parts[name], starts, ends)
+                own_work[closed] += fill_gaps(low, high, parts[name], starts, ends)
             elif low < high:
                 own_work[closed] += high - low
                 starts.append(low)
                 ends.append(high)
-        return own_work, _peak(starts, ends)
+        return own_work, at_once(starts, ends)
 
 
 def longest_chains(graph: Graph) -> list[int]:
@@ -337,15 +339,15 @@ def _owner(name: str, keys: Mapping[str, Any]) -> str | None:
     return owner if isinstance(owner, str) else None
 
 
-def _fill_gaps(
-    low: int, high: int, parts: list[Interval], starts: list[int], ends: list[int]
-) -> int:
+def fill_gaps(low: int, high: int, parts: list[Part], starts: list[int], ends: list[int]) -> int:
     """How much `parts` leave of the time from `low` to `high`; its pieces are added to the lists.
+
+    A part begins with its start and its end; parts may overlap, and are sorted in place.
 
     Example:
         >>> parts = [(2, 4, "a", 1, 2, "r"), (3, 5, "b", 3, 4, "r"), (9, 12, "c", 5, 6, "r")]
         >>> starts, ends = [], []
-        >>> _fill_gaps(0, 10, parts, starts, ends), starts, ends
+        >>> fill_gaps(0, 10, parts, starts, ends), starts, ends
         (6, [0, 5], [2, 9])
     """
     parts.sort()
@@ -367,11 +369,11 @@ def _fill_gaps(
     return free
 
 
-def _peak(starts: list[int], ends: list[int]) -> int:
+def at_once(starts: list[int], ends: list[int]) -> int:
     """The greatest number of pieces at one time; one that ends makes room for one that starts.
 
     Example:
-        >>> _peak([0, 1, 2], [2, 3, 4])
+        >>> at_once([0, 1, 2], [2, 3, 4])
         2
     """
     starts.sort()

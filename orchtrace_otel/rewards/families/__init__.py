@@ -47,11 +47,11 @@ STRUCTURAL: Final[tuple[Component, ...]] = (
     independence,
     messages_used,
     message_used,
-    tools_succeeded,
-    tools_used,
-    tools_repeated,
     tool_succeeded,
     tool_used,
     tool_repeated,
+    tools_succeeded,
+    tools_used,
+    tools_repeated,
 )
 """What a trace tells of every family by itself, metrics first."""

@@ -117,19 +117,12 @@ class _Reader:
 
     def _of_opening(self, place: int, opening: int) -> Assignment:
         event = self.facts.events[opening]
-        name = event.id.removesuffix(".open")
-        instance = event.keys.get("instance", event.keys.get("to"))
+        name, keys = event.id[:-5], event.keys
+        to = keys.get("to")
+        instance = keys.get("instance", to)
         closed = self.returns.get(name + ".close")
-        return Assignment(
-            place,
-            event.keys.get("to"),
-            instance,
-            name,
-            event.keys.get("parent"),
-            opening,
-            closed,
-            closed is not None and self._came_back(closed, instance),
-        )
+        finished = closed is not None and self._came_back(closed, instance)
+        return Assignment(place, to, instance, name, keys.get("parent"), opening, closed, finished)
 
     def _unopened(self, place: int) -> Assignment:
         event = self.facts.events[place]
@@ -155,7 +148,7 @@ class _Reader:
         return Assignment(place, to, to, None, giver.agent, None, closed, finished)
 
     def _came_back(self, closed: int, instance: str | None) -> bool:
-        gone = self.gone.get(instance)
+        gone = self.gone.get(instance) if self.gone else None
         if gone is not None and gone < self.facts.graph.begin[closed]:
             return False
         return closed_well(self.facts.events[closed])

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from orchtrace_otel.model import Reward, Trace
-from orchtrace_otel.rewards.component import component
+from orchtrace_otel.rewards.component import Values, component
 from orchtrace_otel.rewards.contract import reward
 from orchtrace_otel.rewards.facts import Facts
 from orchtrace_otel.rewards.families.assignments import by_type, closed_well
@@ -114,11 +114,6 @@ def tool_rewards(
     return tool_use
 
 
-def uses(facts: Facts) -> Sequence[ToolUse]:
-    """Every call of a tool, in order of time; ask it through `Facts.share`."""
-    return list(read_uses(facts))
-
-
 def read_uses(facts: Facts, changing: Collection[str] = ()) -> Iterator[ToolUse]:
     """Read every call of a tool, in order of time.
 
@@ -127,31 +122,32 @@ def read_uses(facts: Facts, changing: Collection[str] = ()) -> Iterator[ToolUse]
         changing: Names of tools after which the same call may give something else.
     """
     events, graph = facts.events, facts.graph
-    calls = facts.share(by_type).get("tool_call", ())
-    if not calls:
-        return
+    came = facts.share(results)
     useful = facts.useful if facts.is_causal else None
-    results = _results(facts, calls)
+    calls: Sequence[int] = list(came)
     seen: dict[tuple[object, object], tuple[Event, int]] = {}
-    changes = 0
-    for place in sorted(calls, key=lambda at: (events[at].t, events[at].id)):
-        call, at = events[place], results[place]
+    changes, is_timed = 0, facts.is_timed
+    if any("content_ref" in events[place].keys for place in calls):
+        calls = sorted(calls, key=lambda at: (events[at].t, events[at].id))
+    for place in calls:
+        call, at = events[place], came[place]
+        keys = call.keys
         result = None if at is None else events[at]
         succeeded = result is not None and closed_well(result)
-        key = (call.keys.get("tool"), call.keys.get("content_ref"))
+        repeated = seconds = None
+        if "content_ref" in keys:
+            key = (keys.get("tool"), keys["content_ref"])
+            repeated = _is_repeated(seen.get(key), result, changes)
+            if succeeded and result is not None:
+                seen[key] = (result, changes + (keys.get("tool") in changing))
+        if changing:
+            changes += keys.get("tool") in changing
+        if at is not None and is_timed:
+            seconds = (graph.finish[at] - graph.begin[place]) / NANOSECONDS
+        valid = True if succeeded else keys.get("valid")
         yield ToolUse(
-            place,
-            True if succeeded else call.keys.get("valid"),
-            succeeded,
-            None if useful is None else at in useful,
-            None if key[1] is None else _is_repeated(seen.get(key), result, changes),
-            None
-            if at is None or not facts.is_timed
-            else (graph.finish[at] - graph.begin[place]) / NANOSECONDS,
+            place, valid, succeeded, None if useful is None else at in useful, repeated, seconds
         )
-        changes += key[0] in changing
-        if succeeded and result is not None and key[1] is not None:
-            seen[key] = (result, changes)
 
 
 def _is_repeated(before: tuple[Event, int] | None, result: Event | None, changes: int) -> bool:
@@ -169,10 +165,10 @@ def _is_repeated(before: tuple[Event, int] | None, result: Event | None, changes
 
 
 def _results(facts: Facts, calls: Sequence[int]) -> Mapping[int, int | None]:
-    """Position of each call's result; None where it never came."""
     events = facts.events
-    results = facts.share(by_type).get("tool_result", ())
-    by_id = {events[place].id: place for place in results}
+    if not calls:
+        return {}
+    by_id = {events[place].id: place for place in facts.share(by_type).get("tool_result", ())}
     found: dict[int, int | None] = {}
     for place in calls:
         event = events[place]
@@ -193,43 +189,64 @@ def _result_of_others(facts: Facts, place: int) -> int | None:
     return place if "duration_s" in keys or "status" in keys else None
 
 
+def results(facts: Facts) -> Mapping[int, int | None]:
+    """Position of each call's result; None where it never came. Ask it through `Facts.share`."""
+    return _results(facts, facts.share(by_type).get("tool_call", ()))
+
+
+def repeats(facts: Facts) -> Mapping[int, bool | None]:
+    """Whether each call was one again, as far as arguments are known; likewise."""
+    events = facts.events
+    calls = facts.share(by_type).get("tool_call", ())
+    if not any("content_ref" in events[place].keys for place in calls):
+        return dict.fromkeys(calls)
+    return {use.place: use.repeated for use in read_uses(facts)}
+
+
 @component(family="R5", unit="tool_call", range=(0, 1), inputs=("tool_call", "status"))
-def tool_succeeded(facts: Facts) -> Mapping[int, float] | None:
+def tool_succeeded(facts: Facts) -> Mapping[int, float]:
     """For each call: 1 where it gave a result without an error, else 0."""
-    return {use.place: float(use.succeeded) for use in facts.share(uses)}
+    events = facts.events
+    return {
+        call: 1.0 if at is not None and closed_well(events[at]) else 0.0
+        for call, at in facts.share(results).items()
+    }
 
 
 @component(family="R5", unit="tool_call", range=(0, 1), inputs=("tool_call", "edges"))
 def tool_used(facts: Facts) -> Mapping[int, float] | None:
     """For each call: 1 where its result led to the answer, else 0; absent on cycles."""
-    found = facts.share(uses)
-    return {use.place: float(use.used) for use in found if use.used is not None}
+    found = facts.share(results)
+    if not found or not facts.is_causal:
+        return None
+    useful = facts.useful
+    return {call: 1.0 if at in useful else 0.0 for call, at in found.items()}
 
 
 @component(family="R5", unit="tool_call", range=(-1, 0), inputs=("tool_call", "content_ref"))
 def tool_repeated(facts: Facts) -> Mapping[int, float] | None:
     """For each call whose arguments are known: -1 where it said nothing new, else 0."""
-    found = facts.share(uses)
-    return {use.place: -float(use.repeated) for use in found if use.repeated is not None}
+    found = facts.share(repeats)
+    return {call: -1.0 if again else 0.0 for call, again in found.items() if again is not None}
 
 
 @component(family="R5", range=(0, 1), inputs=("tool_call", "status"))
 def tools_succeeded(facts: Facts) -> float | None:
     """Share of calls of tools that gave a result without an error; absent without calls."""
-    return _share([use.succeeded for use in facts.share(uses)])
+    return _mean(facts.share(tool_succeeded.read))
 
 
 @component(family="R5", range=(0, 1), inputs=("tool_call", "edges"))
 def tools_used(facts: Facts) -> float | None:
     """Share of calls whose result led to the answer; absent without calls, and on cycles."""
-    return _share([use.used for use in facts.share(uses)])
+    return _mean(facts.share(tool_used.read))
 
 
 @component(family="R5", range=(-1, 0), inputs=("tool_call", "content_ref"))
 def tools_repeated(facts: Facts) -> float | None:
     """Minus the share of calls that were made before; absent where arguments are not known."""
-    share = _share([use.repeated for use in facts.share(uses)])
-    return None if share is None else -share
+    again = facts.share(repeats).values()
+    return -sum(map(bool, again)) / len(again) if again and None not in again else None
 
 
 def by_tool(trace: Trace) -> dict[str, dict[str, Any]]:
@@ -244,7 +261,7 @@ def by_tool(trace: Trace) -> dict[str, dict[str, Any]]:
         {'search': {'calls': 1, 'succeeded': 0, 'used': 0}}
     """
     groups: defaultdict[str, list[ToolUse]] = defaultdict(list)
-    for use in uses(Facts(trace)):
+    for use in read_uses(Facts(trace)):
         groups[str(trace.events[use.place].get("tool"))].append(use)
     found: dict[str, dict[str, Any]] = {}
     for tool in sorted(groups):
@@ -258,6 +275,6 @@ def by_tool(trace: Trace) -> dict[str, dict[str, Any]]:
     return found
 
 
-def _share(values: Sequence[bool | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return sum(known) / len(known) if known and len(known) == len(values) else None
+def _mean(values: Values) -> float | None:
+    """The mean over calls; None without any. All are whole, so their order changes nothing."""
+    return sum(values.values()) / len(values) if isinstance(values, Mapping) and values else None

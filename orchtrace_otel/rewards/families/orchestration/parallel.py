@@ -10,16 +10,16 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass
-from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING, Final
 
 from orchtrace_otel.rewards.component import component
 from orchtrace_otel.rewards.facts import Facts
 from orchtrace_otel.rewards.families.assignments import Assignment, assignments
+from orchtrace_otel.rewards.graph import at_once, fill_gaps
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
 K_MAX: Final = 5
 """Sub-agents at once from which on more are worth no more, in the inline `r_parallel`."""
@@ -103,57 +103,51 @@ def peak_of_agents(facts: Facts) -> int:
     that last, one for each agent that was spawned.
     """
     found = facts.share(assignments)
-    spans = [one for one in found if one.opened is not None and one.closed is not None]
-    return _peak_of_spans(facts, spans) if spans else _peak_of_lasting(facts, found)
-
-
-def _peak_of_spans(facts: Facts, spans: Iterable[Assignment]) -> int:
     begin = facts.graph.begin
-    changes: list[tuple[int, int, str, str | None]] = []
-    for one in spans:
-        if one.opened is None or one.closed is None or one.activation is None:
-            continue
-        start, end = begin[one.opened], begin[one.closed]
-        if start < end:
-            changes.append((start, 1, one.activation, one.parent))
-            changes.append((end, -1, one.activation, one.parent))
-    inside: defaultdict[str, int] = defaultdict(int)
-    is_open: set[str] = set()
-    busy = peak = 0
-    changes.sort(key=itemgetter(0))
-    for _, together in groupby(changes, key=itemgetter(0)):
-        for _, change, name, parent in together:
-            touched = {name, parent} if parent is not None else {name}
-            busy -= sum(one in is_open and not inside[one] for one in touched)
-            if change > 0:
-                is_open.add(name)
-            else:
-                is_open.discard(name)
-            if parent is not None:
-                inside[parent] += change
-            busy += sum(one in is_open and not inside[one] for one in touched)
-        peak = max(peak, busy)
-    return peak
+    spans = [
+        (begin[one.opened], begin[one.closed], one.activation, one.parent)
+        for one in found
+        if one.opened is not None and one.closed is not None
+    ]
+    return _peak_of_spans(spans) if spans else _peak_of_lasting(facts, found)
+
+
+def _peak_of_spans(spans: Sequence[tuple[int, int, str | None, str | None]]) -> int:
+    parts: defaultdict[str | None, list[tuple[int, int]]] = defaultdict(list)
+    for low, high, _, parent in spans:
+        parts[parent].append((low, high))
+    starts: list[int] = []
+    ends: list[int] = []
+    for low, high, name, _ in spans:
+        if name in parts:
+            fill_gaps(low, high, parts[name], starts, ends)
+        elif low < high:
+            starts.append(low)
+            ends.append(high)
+    return at_once(starts, ends)
 
 
 def _peak_of_lasting(facts: Facts, found: Iterable[Assignment]) -> int:
-    names = {one.agent for one in found if one.agent is not None}
+    names = {one.agent for one in found}
     graph = facts.graph
-    changes: list[tuple[int, int, str]] = []
-    if names:
-        for place, event in enumerate(facts.events):
-            if event.agent in names and graph.begin[place] < graph.finish[place]:
-                changes.append((graph.begin[place], 1, event.agent))
-                changes.append((graph.finish[place], -1, event.agent))
-    changes.sort()  # ends before starts
-    going: defaultdict[str, int] = defaultdict(int)
-    peak = 0
-    for _, change, name in changes:
-        going[name] += change
-        if not going[name]:
-            del going[name]
-        peak = max(peak, len(going))
-    return peak
+    parts: defaultdict[str, list[tuple[int, int]]] = defaultdict(list)
+    for place, event in enumerate(facts.events):
+        if event.agent in names and graph.begin[place] < graph.finish[place]:
+            parts[event.agent].append((graph.begin[place], graph.finish[place]))
+    starts: list[int] = []
+    ends: list[int] = []
+    for lasting in parts.values():
+        lasting.sort()
+        first = last = lasting[0]
+        for part in lasting:  # what an agent does at once counts once
+            if part[0] > last[1]:
+                starts.append(first[0])
+                ends.append(last[1])
+                first = part
+            last = max(last, part, key=itemgetter(1))
+        starts.append(first[0])
+        ends.append(last[1])
+    return at_once(starts, ends)
 
 
 @component(family="R7", unit="orchestrator", range=(0, 1), inputs=("spawn", "delegate", "return"))
@@ -196,10 +190,8 @@ def _work_by_instance(facts: Facts) -> Mapping[str, int]:
     works = {
         one.instance: 0 for one in found if one.instance is not None and one.closed is not None
     }
-    events = facts.events
-    for place, own in enumerate(facts.graph.own_work):
+    for event, own in zip(facts.events, facts.graph.own_work, strict=True):
         if own:
-            event = events[place]
             instance = event.keys.get("instance", event.agent)
             if instance in works:
                 works[instance] += own

@@ -272,7 +272,7 @@ def traces(received: Iterable[Received]) -> list[Trace]:
     for trace_id, record in received:
         by_trace.setdefault(trace_id, []).append(record)
     built = [
-        score(trace)
+        score(trace, fresh=True)
         for trace_id, records in by_trace.items()
         for trace in (
             _built(records)

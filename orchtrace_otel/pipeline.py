@@ -32,6 +32,7 @@ from orchtrace_otel.exporter import TraceExporter
 from orchtrace_otel.forking import afresh_in_children
 from orchtrace_otel.model import Reward, Trace
 from orchtrace_otel.rewards import RewardFunction, score
+from orchtrace_otel.rewards.records import is_builtin_id
 from orchtrace_otel.settings import Settings
 from orchtrace_otel.spans import Attributes, Run, Value
 
@@ -217,7 +218,11 @@ class Pipeline(SpanProcessor):
 
     @guarded
     def _finish(self, run: Run, records: list[SpanRecord]) -> Trace:
-        return score(build(run.id, records, run.flags), self._rewards)
+        trace = score(build(run.id, records, run.flags), self._rewards, fresh=True)
+        failed = sum(flag.startswith("reward_failed:") for flag in trace.flags)
+        if failed:
+            self.lose("rewards_failed", failed)
+        return trace
 
     def late(self, run_id: str, reward: Reward) -> None:
         """Take a reward for a run that is not current: open here, closed, or elsewhere."""
@@ -371,8 +376,8 @@ def _results(trace: Trace) -> Attributes:
     }
     for name, value in (trace.metrics or {}).items():
         results[a.METRIC_PREFIX + name] = value
-    # Whoever has the spans can compute the structural ones again.
-    given = [reward for reward in trace.reward_records if reward.estimator != "structural"]
+    # Whoever has the spans can compute the built-in ones again.
+    given = [one for one in trace.reward_records if not is_builtin_id(one.id, trace.trace_id)]
     if given:
         results[a.REWARD_RECORDS] = _dumped(given)
     flags = [flag for flag in trace.flags if flag not in _OURS_ALONE]

@@ -8,9 +8,9 @@ from orchtrace_otel.rewards.given import TASK
 from orchtrace_otel.rewards.records import is_builtin
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
-    from orchtrace_otel.model import Trace
+    from orchtrace_otel.model import Reward, Trace
 
 _PUBLISHED: Final = "team"
 """The component that the published example calls the team's own; it has no records."""
@@ -32,12 +32,16 @@ class Outcome(NamedTuple):
     provisional: bool = False
 
 
-def find_outcome(trace: Trace) -> Outcome | None:
+def find_outcome(trace: Trace, given: Iterable[Reward] = ()) -> Outcome | None:
     """The team's outcome: `task`, else the only R1 reward of the team that is an outcome.
 
     A number in `rewards` that has no record, as in traces of others, counts as one; where
     several of these are left, `team` is taken, the name in the published example. Where it
     is not clear, there is none. Built-in rewards are never the outcome.
+
+    Args:
+        trace: The run.
+        given: Rewards that are not in the trace yet; they win over those in it.
 
     Example:
         >>> from orchtrace_otel.model import Trace
@@ -46,7 +50,7 @@ def find_outcome(trace: Trace) -> Outcome | None:
         >>> find_outcome(Trace("run", "q", (), rewards={"a": 0.5, "b": 1})) is None
         True
     """
-    found = _candidates(trace)
+    found = _candidates(trace, given)
     if TASK in found:
         return found[TASK]
     if len(found) == 1:
@@ -54,12 +58,18 @@ def find_outcome(trace: Trace) -> Outcome | None:
     return found.get(_PUBLISHED)
 
 
-def _candidates(trace: Trace) -> dict[str, Outcome]:
+def _candidates(trace: Trace, given: Iterable[Reward]) -> dict[str, Outcome]:
     found: dict[str, Outcome] = {}
     others: set[str] = set()
     stop = trace.stop
     for record in () if stop is None else stop.keys.get("reward_records", ()):
         _sort(record, trace, found, others)
+    for reward in given:
+        words = (reward.family, reward.unit, reward.estimator)
+        if words == _OUTCOME:
+            found[reward.component] = Outcome(reward.component, reward.value, reward.provisional)
+        elif reward.unit == "team":
+            others.add(reward.component)
     unsaid = trace.rewards.keys() - found.keys() - others
     for component in unsaid - _builtin_names() if unsaid else ():
         found[component] = Outcome(component, trace.rewards[component])

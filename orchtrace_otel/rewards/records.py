@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 _MARK: Final = ":="
 """Follows the run's id in the ids of built-in records; anyone can compute these again."""
 
+CREDIT: Final = "credit_"
+"""Before the method's name in the component of credit."""
+
 
 def record(  # noqa: PLR0913 - the fields of a reward
     run_id: str,
@@ -54,4 +57,14 @@ def record(  # noqa: PLR0913 - the fields of a reward
 def is_builtin(found: Mapping[str, Any], run_id: str) -> bool:
     """Whether a record was computed by this project from the trace, and can be again."""
     identity = found.get("id")
-    return isinstance(identity, str) and identity.startswith(run_id + _MARK)
+    return isinstance(identity, str) and is_builtin_id(identity, run_id)
+
+
+def is_builtin_id(identity: str, run_id: str) -> bool:
+    """The same by the record's id.
+
+    Example:
+        >>> is_builtin_id("run:=calm", "run"), is_builtin_id("run:mine:calm", "run")
+        (True, False)
+    """
+    return identity.startswith(run_id + _MARK)

@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from orchtrace_otel.model import Event, Reward, Trace
+from orchtrace_otel._guard import guarded
+from orchtrace_otel.model import Reward, Trace
 from orchtrace_otel.rewards.builtin import COMPONENTS, TOPOLOGY
 from orchtrace_otel.rewards.component import Findings
-from orchtrace_otel.rewards.credit.assigning import Credit, assign
+from orchtrace_otel.rewards.credit.assigning import assign
 from orchtrace_otel.rewards.credit.writing import on_events
 from orchtrace_otel.rewards.credit.writing import records as credit_records
 from orchtrace_otel.rewards.facts import Facts
 from orchtrace_otel.rewards.functions import RewardFunction, apply
+from orchtrace_otel.rewards.marking import Marks
 from orchtrace_otel.rewards.measures import measure_facts
 from orchtrace_otel.rewards.outcome import find_outcome
 from orchtrace_otel.rewards.records import is_builtin
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
 
-def score(trace: Trace, functions: Sequence[RewardFunction] = ()) -> Trace:
+def score(trace: Trace, functions: Sequence[RewardFunction] = (), *, fresh: bool = False) -> Trace:
     """Return `trace` with its measures, the built-in rewards and those of `functions` added.
 
     Numbers that are there already stay, unless a measure or a built-in reward has the same
@@ -35,6 +37,8 @@ def score(trace: Trace, functions: Sequence[RewardFunction] = ()) -> Trace:
     Args:
         trace: A trace, of this project or of others.
         functions: Names and functions, called in this order.
+        fresh: Whether the trace was made for this and is dropped: the keys of its events
+            are then written in place.
 
     Example:
         >>> from orchtrace_otel.model import Event, Trace
@@ -50,19 +54,21 @@ def score(trace: Trace, functions: Sequence[RewardFunction] = ()) -> Trace:
     for one in COMPONENTS:
         if not one.needs_outcome:
             findings.take(one, facts)
-    topology = (TOPOLOGY(facts) if TOPOLOGY is not None else None) or trace.topology
+    topology = _topology(facts) or trace.topology
     given, failed = _ask(trace, functions, findings, topology)
-    facts.outcome = find_outcome(_with_rewards(trace, given) if given else trace)
+    facts.outcome = find_outcome(trace, given)
     for one in COMPONENTS:
         if one.needs_outcome:
             findings.take(one, facts)
-    credit = assign(facts)
-    if credit is not None:
-        findings.records += credit_records(facts, credit)
+    marks = Marks(trace, fresh=fresh)
+    if facts.outcome is not None and not _credited(facts, findings, marks):
+        findings.failed.add("reward_failed:credit")
+    marks.rewards(findings.events)
+    marks.stop(given, findings, flags | failed | findings.failed)
     return Trace(
         trace.trace_id,
         trace.task_id,
-        _mark(trace, given, findings, flags | failed | findings.failed, credit),
+        marks.events(),
         trace.edges,
         {**_kept(trace), **_of_team(given), **findings.team},
         trace.costs,
@@ -87,10 +93,20 @@ def _ask(
     return apply(seen, functions)
 
 
-def _with_rewards(trace: Trace, given: Sequence[Reward]) -> Trace:
-    """The trace as it is with rewards of users, for whoever looks for the outcome."""
-    rewards = {**_kept(trace), **_of_team(given)}
-    return replace(trace, rewards=rewards, events=_mark(trace, given, Findings(), ()))
+@guarded
+def _topology(facts: Facts) -> str | None:
+    return None if TOPOLOGY is None else TOPOLOGY(facts)
+
+
+@guarded
+def _credited(facts: Facts, findings: Findings, marks: Marks) -> bool:
+    """Write credit, where there is any; None if that failed."""
+    credit = assign(facts)
+    if credit is not None:
+        records = credit_records(facts, credit)
+        marks.credit(on_events(credit))
+        findings.records += records
+    return True
 
 
 def _of_team(given: Iterable[Reward]) -> dict[str, float]:
@@ -107,57 +123,3 @@ def _kept(trace: Trace) -> dict[str, float]:
         if "target" not in record and is_builtin(record, trace.trace_id)
     }
     return {name: value for name, value in trace.rewards.items() if name not in stale}
-
-
-def _mark(
-    trace: Trace,
-    given: Sequence[Reward],
-    findings: Findings,
-    flags: Iterable[str],
-    credit: Credit | None = None,
-) -> tuple[Event, ...]:
-    """The events with what was found for them; the stop with records and flags besides."""
-    events = trace.events if credit is None else on_events(trace.events, credit)
-    if findings.events:
-        events = _mark_events(events, findings.events)
-    stop = trace.stop
-    if stop is None:
-        return events
-    keys = events[-1].keys
-    added = _stop_keys(keys, trace.trace_id, given, findings, flags)
-    if not added:
-        return events
-    return (*events[:-1], Event(stop.id, stop.t, stop.type, stop.agent, {**keys, **added}))
-
-
-def _mark_events(
-    events: Sequence[Event], found: Mapping[int, Mapping[str, float]]
-) -> tuple[Event, ...]:
-    marked = list(events)
-    for place, values in found.items():
-        event = events[place]
-        rewards = {**event.keys.get("rewards", {}), **values}
-        keys = {**event.keys, "rewards": rewards}
-        marked[place] = Event(event.id, event.t, event.type, event.agent, keys)
-    return tuple(marked)
-
-
-def _stop_keys(
-    keys: Mapping[str, Any],
-    run_id: str,
-    given: Sequence[Reward],
-    findings: Findings,
-    flags: Iterable[str],
-) -> dict[str, Any]:
-    added: dict[str, Any] = {}
-    all_flags = {*keys.get("flags", ()), *flags}
-    if all_flags:
-        added["flags"] = sorted(all_flags)
-    written = keys.get("reward_records", ())
-    records = {record["id"]: record for record in written if not is_builtin(record, run_id)}
-    records |= {reward.id: reward.to_dict() for reward in given}
-    # Ours stand last: whoever computes them again from the others writes the same list.
-    listed = [*records.values(), *findings.records]
-    if listed or written:
-        added["reward_records"] = listed
-    return added

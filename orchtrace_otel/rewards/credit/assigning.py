@@ -49,11 +49,24 @@ class Credit:
     upstream: Upstream
     shares: Mapping[str, Shares]
 
-    def numbers(self, method: str) -> list[float]:
-        """The credit of each event, in the order of the events."""
+    def parts(self, method: str) -> dict[int, float]:
+        """The credit of those events that get any, by position."""
         parts, whole = self.shares[method]
         value = self.outcome.value
-        return [part / whole * value if part else 0.0 for part in parts]
+        if whole & (whole - 1):
+            return {place: part / whole * value for place, part in parts.items()}
+        scale = value / whole  # exact for a power of two, and much faster
+        return {place: part * scale for place, part in parts.items()}
+
+    def numbers(self, method: str) -> list[float]:
+        """The credit of each event, in the order of the events."""
+        found = self.parts(method)
+        return [found.get(place, 0.0) for place in range(len(self.events))]
+
+    def touched(self) -> set[int]:
+        """Positions of the events that any method gives something."""
+        found: set[int] = set()
+        return found.union(*(parts for parts, _ in self.shares.values()))
 
     def by_id(self, method: str) -> dict[str, float]:
         """The credit of each event by its id."""

@@ -25,16 +25,14 @@ def critical_path(upstream: Upstream, facts: Facts) -> Shares | None:
     span = max(chains, default=graph.first) - graph.first if chains is not None else 0
     if chains is None or span <= 0:
         return None
-    parts = _on_longest(graph, chains)
     hops = upstream.hops
     stop = graph.stop if facts.is_stop_useful else None
-    for place, part in enumerate(parts):
-        if part and hops[place] < 0 and place != stop:
-            parts[place] = 0
+    longest = _on_longest(graph, chains)
+    parts = {place: part for place, part in longest.items() if hops[place] >= 0 or place == stop}
     return parts, span
 
 
-def _on_longest(graph: Graph, chains: Sequence[int]) -> list[int]:
+def _on_longest(graph: Graph, chains: Sequence[int]) -> dict[int, int]:
     """What each event adds to the longest chains, in ns, wherever they lead.
 
     A chain that would be longer than the time that went by was cut; there an event adds
@@ -43,7 +41,7 @@ def _on_longest(graph: Graph, chains: Sequence[int]) -> list[int]:
     causes, first = graph.causes, graph.first
     longest = max(chains)
     levels = [longest if chain == longest else first for chain in chains]
-    parts = [0] * len(chains)
+    parts: dict[int, int] = {}
     for place in reversed(graph.order):
         level = levels[place]
         if level <= first:

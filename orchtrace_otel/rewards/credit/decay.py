@@ -33,9 +33,7 @@ def decay(upstream: Upstream, _facts: Facts, gamma: Fraction = GAMMA) -> Shares:
         weights.append(weights[-1] * gamma.numerator // gamma.denominator)
     total = sum(weights[steps] * count for steps, count in counts.items())
     levels = [weight * WHOLE // total for weight in weights]
-    parts = [0] * upstream.size
-    for place in upstream.places:
-        parts[place] = levels[hops[place]]
+    parts = {place: level for place in upstream.places if (level := levels[hops[place]])}
     given = sum(levels[steps] * count for steps, count in counts.items())
     parts[upstream.answer] += WHOLE - given
     return parts, WHOLE

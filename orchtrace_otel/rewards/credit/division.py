@@ -7,7 +7,7 @@ as they are over events. What no target covers is `unassigned`.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from orchtrace_otel.rewards.credit.targets import DECISIONS, agents, roles
@@ -34,9 +34,8 @@ def divide(credit: Credit, method: str, targets: Targets) -> Division:
     """Sum up what a method gave to events, by the target of each."""
     sums: dict[str | None, int] = dict.fromkeys(targets, 0)
     parts, whole = credit.shares[method]
-    for place, part in enumerate(parts):
-        if part:
-            sums[targets[place]] += part
+    for place, part in parts.items():
+        sums[targets[place]] += part
     rest = sums.pop(None, 0)
     return _division({name: part for name, part in sums.items() if name}, rest, whole, credit)
 
@@ -63,11 +62,11 @@ class Tally:
         ]
         self._sums = {method: self._sum(*shares) for method, shares in credit.shares.items()}
 
-    def _sum(self, parts: Sequence[int], _whole: int) -> list[int]:
+    def _sum(self, parts: Mapping[int, int], _whole: int) -> list[int]:
+        buckets = self._buckets
         sums = [0] * (2 * len(self._names) + 2)
-        for bucket, part in zip(self._buckets, parts):  # noqa: B905 - as many; for every event
-            if part:
-                sums[bucket] += part
+        for place, part in parts.items():
+            sums[buckets[place]] += part
         return sums
 
     def by_agent(self, method: str) -> Division:

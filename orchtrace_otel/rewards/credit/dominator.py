@@ -17,7 +17,7 @@ def dominator(upstream: Upstream, _facts: Facts) -> Shares:
     otherwise would have been seen: it leads to something visited.) O(V + E).
     """
     causes = upstream.causes
-    parts = [0] * upstream.size
+    parts: dict[int, int] = {}
     seen = bytearray(upstream.size)
     seen[upstream.answer] = 1
     waiting = 1

@@ -38,4 +38,4 @@ def flow(upstream: Upstream, _facts: Facts, beta: Fraction = BETA) -> Shares:
             parts[place] = held - each * count
             for cause in sources:
                 parts[cause] += each
-    return parts, WHOLE
+    return {place: parts[place] for place in upstream.places if parts[place]}, WHOLE

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING
@@ -22,15 +21,15 @@ def by_turn(credit: Credit, method: str, trace: Trace) -> Division:
     """
     tokens = {turn.id: turn.tokens for turn in trace.turns}
     parts, whole = credit.shares[method]
-    sums: defaultdict[str, Fraction] = defaultdict(Fraction)
+    sums: dict[str, Fraction] = dict.fromkeys(tokens, Fraction(0))
     rest = 0
-    for event, part in zip(credit.events, parts, strict=True):
-        turns: Sequence[str] = event.keys.get("turns", ())
+    for place, part in parts.items():
+        turns: Sequence[str] = credit.events[place].keys.get("turns", ())
         if not turns:
             rest += part
             continue
         for turn, share in zip(turns, _split(turns, tokens), strict=True):
-            sums[turn] += part * share
+            sums[turn] = sums.get(turn, Fraction(0)) + part * share
     value = credit.outcome.value
     named = {turn: float(part / whole) * value for turn, part in sorted(sums.items())}
     return Division(named, rest / whole * value)

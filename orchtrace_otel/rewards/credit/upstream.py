@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 if TYPE_CHECKING:
@@ -14,8 +14,8 @@ WHOLE: Final = 1 << 119
 Four digits of Python's integers. A share below 2**-119 of the reward counts as none.
 """
 
-Shares: TypeAlias = tuple[Sequence[int], int]
-"""Each event's part by position, and what all of it would be."""
+Shares: TypeAlias = tuple[Mapping[int, int], int]
+"""The parts of those events that get any, by position, and what all of it would be."""
 
 
 class Upstream(NamedTuple):

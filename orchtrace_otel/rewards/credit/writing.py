@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from orchtrace_otel.model import Event
 from orchtrace_otel.rewards.contract import Contract
 from orchtrace_otel.rewards.credit.division import Tally
-from orchtrace_otel.rewards.records import record
+from orchtrace_otel.rewards.records import CREDIT, record
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from orchtrace_otel.rewards.credit.assigning import Credit
     from orchtrace_otel.rewards.facts import Facts
 
@@ -20,22 +17,17 @@ _ROLE: Final = Contract(family="R3", unit="role", estimator="structural", versio
 _LEAD: Final = Contract(family="R7", unit="orchestrator", estimator="structural", version="1")
 
 
-def on_events(events: Sequence[Event], credit: Credit) -> tuple[Event, ...]:
-    """The events with their `credit`; those that get nothing by any method share one."""
+def on_events(credit: Credit) -> list[dict[str, float]]:
+    """The `credit` of each event, in the order of the events; those that get none share one."""
     names = tuple(credit.shares)
     nothing = dict.fromkeys(names, 0.0)
-    none = (0.0,) * len(names)
-    rows = zip(*map(credit.numbers, names), strict=True)
-    return tuple(
-        Event(
-            event.id,
-            event.t,
-            event.type,
-            event.agent,
-            {**event.keys, "credit": nothing if row == none else dict(zip(names, row))},  # noqa: B905 - as many, and this runs for every event
-        )
-        for event, row in zip(events, rows, strict=True)
-    )
+    found = [nothing] * len(credit.events)
+    for place in credit.touched():
+        found[place] = nothing.copy()
+    for name in names:
+        for place, number in credit.parts(name).items():
+            found[place][name] = number
+    return found
 
 
 def records(facts: Facts, credit: Credit) -> list[dict[str, Any]]:
@@ -57,7 +49,7 @@ def records(facts: Facts, credit: Credit) -> list[dict[str, Any]]:
             targets, unassigned = divide(method)
             for target, number in targets.items():
                 name = None if contract is _LEAD else target
-                write(contract, f"credit_{method}", number, name)
+                write(contract, CREDIT + method, number, name)
             if targets and unassigned:
-                write(contract, f"credit_{method}", unassigned, "unassigned")
+                write(contract, CREDIT + method, unassigned, "unassigned")
     return found

@@ -81,11 +81,11 @@ def read_course(trace: Trace, outcome: str | None = None) -> Course:
     graded = _graded(trace)
     tokens = 0.0
     points: list[Point] = []
-    at = _point_keys(trace)
+    key = _point_key(trace)
     for event in trace.events:
         spent = event.get("tokens")
         tokens += spent if isinstance(spent, (int, float)) else 0
-        if at is not None and (at in event.keys or ANSWER_NOW in event.keys or event.id in graded):
+        if key in event.keys or ANSWER_NOW in event.keys or event.id in graded:
             points.append(_point(trace, event, len(points) + 1, tokens, graded))
     if outcome is not None and points and points[-1].answer_now is None:
         final = trace.rewards.get(outcome)
@@ -141,14 +141,10 @@ def _refuse_other_names(
     raise StoppingError(msg)
 
 
-def _point_keys(trace: Trace) -> str | None:
+def _point_key(trace: Trace) -> str:
     """Return the key that makes an event of this trace a decision point."""
-    keys = {
-        key for event in trace.events for key in ("decision_point", "features") if event.get(key)
-    }
-    if "decision_point" in keys:
-        return "decision_point"
-    return "features"
+    names_them = any(event.get("decision_point") for event in trace.events)
+    return "decision_point" if names_them else "features"
 
 
 def _graded(trace: Trace) -> Mapping[str, float]:

@@ -46,11 +46,12 @@ def protocol_tokens(events: Sequence[Event], tokens: Mapping[int, int], stop: in
         count
         for place, count in tokens.items()
         # The stop closes the run's own activation, and what a close carries is work.
-        if place != stop and _is_protocol(events[place])
+        if place != stop and is_protocol(events[place])
     )
 
 
-def _is_protocol(event: Event) -> bool:
+def is_protocol(event: Event) -> bool:
+    """Whether what an event spends is protocol, the stop aside."""
     verb = event.keys.get("verb")
     return event.type in _PROTOCOL_TYPES if verb is None else verb in _PROTOCOL_VERBS
 

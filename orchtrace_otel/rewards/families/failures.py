@@ -19,11 +19,14 @@ def error_amplification(facts: Facts) -> float | None:
     """
     if not facts.is_causal:
         return None
+    failed, led = failures(facts)
+    return len(failed) / (len(failed) - len(led)) - 1 if failed else 0.0
+
+
+def failures(facts: Facts) -> tuple[Collection[int], Collection[int]]:
+    """Positions of what failed, and of those among them that another failed one led to."""
     failed = {at for at, event in enumerate(facts.events) if event.keys.get("status") == "error"}
-    if not failed:
-        return 0.0
-    roots = len(failed) - len(_led_by(facts, failed))
-    return len(failed) / roots - 1
+    return failed, _led_by(facts, failed) if failed else ()
 
 
 def _led_by(facts: Facts, failed: Collection[int]) -> Collection[int]:

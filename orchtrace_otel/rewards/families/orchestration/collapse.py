@@ -46,10 +46,18 @@ def spurious_parallelism(facts: Facts) -> float | None:
     found = facts.share(assignments)
     if not found:
         return 0.0
-    spurious = {at for at, one in enumerate(found) if not _led(facts, one)}
-    spurious |= _idle(facts, found)
-    spurious |= _repeated(facts, found)
-    return -len(spurious) / len(found)
+    return -len(why_spurious(facts)) / len(found)
+
+
+def why_spurious(facts: Facts) -> dict[int, str]:
+    """Which assignments, by number, were for show, and why."""
+    found = facts.share(assignments)
+    reasons = dict.fromkeys(_repeated(facts, found), "has an earlier one's brief")
+    reasons |= dict.fromkeys(_idle(facts, found), "did nothing")
+    for at, one in enumerate(found):
+        if not _led(facts, one):
+            reasons[at] = "led to no answer"
+    return reasons
 
 
 def _led(facts: Facts, one: Assignment) -> bool:

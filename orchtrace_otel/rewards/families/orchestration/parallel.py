@@ -179,12 +179,12 @@ def balance(facts: Facts) -> float | None:
     """
     if not facts.is_timed:
         return None
-    works = _work_by_instance(facts)
+    works = work_by_instance(facts)
     most = max(works.values(), default=0)
     return sum(works.values()) / (len(works) * most) if most else 1.0
 
 
-def _work_by_instance(facts: Facts) -> Mapping[str, int]:
+def work_by_instance(facts: Facts) -> Mapping[str, int]:
     """Nanoseconds of own work of each sub-agent that was given any."""
     found = facts.share(assignments)
     works = {

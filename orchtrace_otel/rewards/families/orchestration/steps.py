@@ -37,9 +37,14 @@ def critical_steps(facts: Facts) -> float | None:
     """
     if not facts.is_causal:
         return None
-    weights = _turns_by_place(facts)
+    weights = turns_by_place(facts)
     if weights is None:
         return None
+    return float(max(steps_of(facts, weights), default=0))
+
+
+def steps_of(facts: Facts, weights: Mapping[int, int]) -> Sequence[int]:
+    """The most turns along any chain to each event, from the turns that each carries."""
     causes = facts.graph.causes
     steps = [0] * len(causes)
     for place in facts.graph.order:
@@ -47,10 +52,11 @@ def critical_steps(facts: Facts) -> float | None:
         if causes[place]:
             most += max([steps[cause] for cause in causes[place]])
         steps[place] = most
-    return float(max(steps, default=0))
+    return steps
 
 
-def _turns_by_place(facts: Facts) -> Mapping[int, int] | None:
+def turns_by_place(facts: Facts) -> Mapping[int, int] | None:
+    """How many turns each event carries; None without turns, or where one's event is missing."""
     stop = facts.trace.stop
     records: Sequence[Mapping[str, Any]] = () if stop is None else stop.get("turn_records", ())
     if not records:

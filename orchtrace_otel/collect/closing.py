@@ -1,8 +1,9 @@
 """Closing an OTel trace: its runs are built, scored, given their late rewards, and stored.
 
-The order makes a crash at any point harmless. Lines of the store first, then its index,
-then the archive, then the spool lets go. What is in the spool still is taken up again at
-the next start; what the store says already is not written twice.
+The order makes a crash at any point harmless. Traces into the store first, then spans into
+the archive, then the store's index, then the spool lets go. What is in the spool still is
+taken up again at the next start; what the store says already is not written twice. A run
+that the index names has its spans in the archive: where it has not, they are too old.
 """
 
 from __future__ import annotations
@@ -102,8 +103,9 @@ class Closer:
             OSError: If it could not be.
             sqlite3.Error: If the index or the archive could not.
         """
-        self._store.commit()
+        self._store.settle()
         self._archive.commit()
+        self._store.commit()
 
     def recover(self) -> None:
         """After a failure, know again what is stored."""

@@ -63,8 +63,8 @@ class Store:
         self.index.put(trace, summary, place, len(line) + 1)
         return "new" if known is None else "amended"
 
-    def commit(self) -> None:
-        """Make what was written last, as far as `sync` asks for it."""
+    def settle(self) -> None:
+        """Make the written traces last, as far as `sync` asks for it; before `commit`."""
         if self._export_line is None:
             self._exporter.flush(30)
         if self._sync:
@@ -75,6 +75,9 @@ class Store:
                 finally:
                     os.close(descriptor)
         self._touched.clear()
+
+    def commit(self) -> None:
+        """Make what the index says of them last."""
         self.index.commit()
 
     def recover(self) -> None:

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from orchtrace_otel.adapter import Instrumented
     from orchtrace_otel.configuration import configure, flush, instrument, losses, shutdown
     from orchtrace_otel.propagation import extract, inject
+    from orchtrace_otel.replay.counterfactual import counterfactual
     from orchtrace_otel.rewards import reward
 
 __all__ = [
@@ -50,6 +51,7 @@ __all__ = [
     "agent",
     "aggregate",
     "configure",
+    "counterfactual",
     "current_run",
     "decide",
     "delegate",
@@ -73,6 +75,7 @@ __all__ = [
 _LATER: Final = {
     "Instrumented": "adapter",
     "configure": "configuration",
+    "counterfactual": "replay.counterfactual",
     "extract": "propagation",
     "flush": "configuration",
     "inject": "propagation",

@@ -19,6 +19,7 @@ NAMES = [
     "agent",
     "aggregate",
     "configure",
+    "counterfactual",
     "current_run",
     "decide",
     "delegate",
@@ -41,6 +42,9 @@ PARAMETERS = {
     "agent": "(target, /, *, name, role)",
     "aggregate": "(sources)",
     "configure": "(tracer_provider, logger_provider, meter_provider, exporters, rewards, content)",
+    "counterfactual": "(trace, replay, players, *, method, replays, alternatives, score, baseline, "
+    "order, truncation, width, latency_weight, budget_s, seed, workers, timeout_s, recording, "
+    "journal, progress)",
     "current_run": "()",
     "decide": "(name, *, chosen, candidates)",
     "delegate": "(agent, *, task)",

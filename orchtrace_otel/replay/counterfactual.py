@@ -1,0 +1,278 @@
+"""`orchtrace.counterfactual`: take parts of a run out, run the rest again, and compare."""
+
+from __future__ import annotations
+
+import random
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from orchtrace_otel import adapter as adapters
+from orchtrace_otel.errors import ConfigError
+from orchtrace_otel.replay.effects import Counterfactual, Effect
+from orchtrace_otel.replay.game import Game
+from orchtrace_otel.replay.games import MOST_EXACT, coalitions, free
+from orchtrace_otel.replay.journal import Journal
+from orchtrace_otel.replay.methods import METHODS
+from orchtrace_otel.replay.players import Part, Player, Slot, agents_of, find_slots
+from orchtrace_otel.replay.precedence import find_causes
+from orchtrace_otel.replay.progress import showing
+from orchtrace_otel.replay.replayer import FunctionReplayer, Replayer
+from orchtrace_otel.replay.replays import Replays
+from orchtrace_otel.replay.running import Runner
+from orchtrace_otel.rewards.families.orchestration.communication import (
+    message_delays,
+    message_value,
+)
+from orchtrace_otel.rewards.outcome import find_outcome
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from pathlib import Path
+
+    from orchtrace_otel.model import Trace
+    from orchtrace_otel.replay.game import Found
+    from orchtrace_otel.replay.progress import Tell
+    from orchtrace_otel.replay.replayer import PlainReplay
+    from orchtrace_otel.replay.tools import Recording
+
+_EDITING: Final = ("alternatives", "edits")
+_EXACT: Final = ("shapley", "banzhaf")
+
+
+def counterfactual(  # noqa: PLR0913 - one keyword a decision of the caller
+    trace: Trace,
+    replay: PlainReplay | Replayer | Any,
+    players: Iterable[Player] | str = "message",
+    *,
+    method: str = "leave_one_out",
+    replays: int = 100,
+    alternatives: Mapping[Player, Any] | None = None,
+    score: Callable[[Any], float] | None = None,
+    baseline: str = "replayed",
+    order: str = "causal",
+    truncation: float | None = None,
+    width: float | None = None,
+    latency_weight: float = 0.5,
+    budget_s: float | None = None,
+    seed: int = 0,
+    workers: int = 4,
+    timeout_s: float | None = 600.0,
+    recording: Recording | None = None,
+    journal: str | Path | None = None,
+    progress: Tell | bool | None = None,
+) -> Counterfactual:
+    """Estimate what parts of a run added to its outcome, by running it again without them.
+
+    Upstream of what is taken out or edited all stays as it was recorded, downstream runs
+    again; in all replays nothing is traced, and a tool is called only if it is
+    `replay_safe`. A replay that raises, never ends or is blocked costs itself alone.
+
+    Args:
+        trace: The recorded run.
+        replay: For plain code a function of a `Change` and a seed that gives the outcome,
+            or a coroutine function; a `Replayer`; or a framework's team, which its adapter
+            runs again, together with `score`.
+        players: Whom it is about: `message`, `agent` or `role` for all of the trace, or
+            slots and parts. Those of `alternatives` where that is given.
+        method: `leave_one_out`: v(all) - v(all but it). `shapley`, `banzhaf`: exact over
+            all coalitions, up to 12 players. `permutations`: Shapley by random orders in
+            opposite pairs. `alternatives`: C3, each alternative beside the others. `edits`:
+            LEMON, each edited field beside the original.
+        replays: Replays for each player (`leave_one_out`, both sides together) or edit, for
+            each coalition (`shapley`, `banzhaf`), for each alternative; or random orders.
+        alternatives: Player to a list of what may stand in its place.
+        score: From what a framework's team returns to the outcome.
+        baseline: What a removal is compared with: `replayed`, with the player in and all
+            downstream of it run anew; or `recorded`, the outcome S(T) in the trace, as the
+            formula of R_msg has it, the record's own luck included.
+        order: `causal`, only coalitions of messages that hold the causes of each message in
+            them; or `any`.
+        truncation: For `permutations`: how near to the value of all an order is left.
+        width: Stop early where the 95 % interval is at most so wide; None to run all.
+        latency_weight: kappa in R_msg = effect - kappa * delay / budget.
+        budget_s: B there; the run's own time unless given.
+        seed: Replays get seeds from here on; also draws the orders.
+        workers: Replays at once, in threads.
+        timeout_s: Seconds for one replay; None for any time.
+        recording: What tools gave back in the recorded run, from `replay.record()`.
+        journal: File to resume from after a crash.
+        progress: Called with a `Progress` after each replay, or True for a bar.
+
+    Raises:
+        ConfigError: If an argument does not hold what it must.
+        MissingDependencyError: If a bar is asked for and rich is not installed.
+
+    Example:
+        >>> from orchtrace_otel.model import Trace
+        >>> from orchtrace_otel.replay import Part
+        >>> worth = {"planner": 0.2, "coder": 0.3}
+        >>> def again(change, seed):
+        ...     out = {part.name for part in change.without}
+        ...     return sum(value for name, value in worth.items() if name not in out)
+        >>> team = [Part("agent", name) for name in worth]
+        >>> found = counterfactual(Trace("run", "task", ()), again, team, replays=4)
+        >>> [(effect.player.name, effect.value) for effect in found.ranked()]
+        [('coder', 0.3), ('planner', 0.2)]
+    """
+    chosen = _players(trace, players, method, alternatives)
+    _check(method, replays, baseline, order, chosen)
+    outcome = find_outcome(trace)
+    recorded = None if outcome is None else outcome.value
+    if baseline == "recorded" and recorded is None:
+        msg = "baseline='recorded' needs a trace with an outcome, this one has none; record one"
+        raise ConfigError(msg)
+    causes = find_causes(trace, chosen) if order == "causal" else free(len(chosen))
+    with ExitStack() as stack:
+        stack.callback(adapters.hold_threads().uninstrument)
+        runner = Runner(
+            _replayer(replay, trace, score),
+            workers=workers,
+            timeout_s=timeout_s,
+            recording=recording,
+        )
+        kept = None if journal is None else Journal(journal, trace.trace_id)
+        game = Game(
+            players=chosen,
+            causes=causes,
+            replays=replays,
+            width=width,
+            first_seed=seed,
+            dice=random.Random(seed),  # noqa: S311 - orders, no secret
+            run=Replays(
+                runner,
+                None if kept is None else stack.enter_context(kept),
+                stack.enter_context(showing(progress)),
+                _most(method, replays, causes, alternatives),
+            ),
+            outcome=recorded if baseline == "recorded" and method == "leave_one_out" else None,
+            truncation=truncation,
+            alternatives={p: _listed(v) for p, v in (alternatives or {}).items()},
+        )
+        found = METHODS[method](game)
+    price = _Price(trace, latency_weight, budget_s, applies=method not in _EDITING)
+    return Counterfactual(
+        trace_id=trace.trace_id,
+        method=method,
+        effects=tuple(price.effect(one) for one in found),
+        outcome=recorded,
+        replays=game.run.counts.total(),
+        lost={status: n for status, n in game.run.counts.items() if status != "value"},
+        left_behind=runner.left_behind,
+    )
+
+
+def _players(
+    trace: Trace,
+    players: Iterable[Player] | str,
+    method: str,
+    alternatives: Mapping[Player, Any] | None,
+) -> list[Player]:
+    if method in _EDITING:
+        if not alternatives:
+            msg = f"method={method!r} needs alternatives, a mapping of players to values"
+            raise ConfigError(msg)
+        return list(alternatives)
+    if not isinstance(players, str):
+        return list(dict.fromkeys(players))
+    if players == "message":
+        return list(find_slots(trace))
+    if players == "agent":
+        return list(agents_of(trace))
+    if players == "role":
+        roles = dict.fromkeys(event.get("role") for event in trace.events)
+        return [Part("role", role) for role in roles if isinstance(role, str)]
+    msg = f"players must be 'message', 'agent', 'role' or a list of players, got {players!r}"
+    raise ConfigError(msg)
+
+
+def _check(method: str, replays: int, baseline: str, order: str, players: Sequence[Player]) -> None:
+    for name, value, words in (
+        ("method", method, tuple(METHODS)),
+        ("baseline", baseline, ("replayed", "recorded")),
+        ("order", order, ("causal", "any")),
+    ):
+        if value not in words:
+            msg = f"{name} must be one of {', '.join(words)}, got {value!r}"
+            raise ConfigError(msg)
+    if replays < 1:
+        msg = f"replays must be at least 1, got {replays!r}"
+        raise ConfigError(msg)
+    for player in players:
+        if not isinstance(player, Slot | Part):  # pyright: ignore[reportUnnecessaryIsInstance] # users may err
+            msg = f"players must be Slot(...) or Part(...), got {player!r}"
+            raise ConfigError(msg)
+    if method in _EXACT and len(players) > MOST_EXACT:
+        msg = (
+            f"method={method!r} plays all coalitions of at most {MOST_EXACT} players, "
+            f"got {len(players)}; use 'permutations', or name fewer players"
+        )
+        raise ConfigError(msg)
+
+
+def _replayer(replay: Any, trace: Trace, score: Callable[[Any], float] | None) -> Replayer:
+    if isinstance(replay, Replayer):
+        return replay
+    if score is not None:
+        found = adapters.find_replayer(replay, trace, score)
+        if found is not None:
+            return found
+    if not callable(replay) or score is not None:
+        msg = (
+            "replay must be a function of a Change and a seed, a Replayer, or with score=... "
+            f"a team that an installed adapter can run again, got {type(replay).__qualname__}"
+        )
+        raise ConfigError(msg)
+    return FunctionReplayer(cast("PlainReplay", replay))
+
+
+def _listed(values: Any) -> Sequence[Any]:
+    return cast("Sequence[Any]", values) if isinstance(values, list | tuple) else [values]
+
+
+def _most(
+    method: str,
+    replays: int,
+    causes: Sequence[int],
+    alternatives: Mapping[Player, Any] | None,
+) -> int:
+    """How many replays there will be at most, where nothing is equal and nothing ends early."""
+    if method in _EDITING:
+        arms = sum(len(_listed(values)) + 1 for values in (alternatives or {}).values())
+        return arms * replays
+    if method in _EXACT:
+        return len(coalitions(tuple(causes))) * replays
+    if method == "permutations":
+        return replays * (len(causes) + 1)
+    return replays * len(causes)
+
+
+class _Price:
+    """What a message cost in time, and its reward after that."""
+
+    def __init__(
+        self, trace: Trace, weight: float, budget_s: float | None, *, applies: bool
+    ) -> None:
+        self._events = find_slots(trace)
+        self._delays = message_delays(trace) if applies else {}
+        self._weight = weight
+        self._budget_s = budget_s or trace.costs.get("wall_clock_s")
+
+    def effect(self, found: Found) -> Effect:
+        event = self._events.get(found.player) if isinstance(found.player, Slot) else None
+        delay = None if event is None else self._delays.get(event)
+        value = found.estimate.value
+        return Effect(
+            player=found.player,
+            estimate=found.estimate,
+            alternative=found.alternative,
+            event=event,
+            lost={status: count for status, count in found.lost.items() if count},
+            delay_s=delay,
+            r_msg=self._r_msg(value, delay),
+            is_narrow=found.is_narrow,
+        )
+
+    def _r_msg(self, value: float | None, delay: float | None) -> float | None:
+        if value is None or delay is None or not self._budget_s:
+            return None
+        return message_value(value, 0.0, delay, self._budget_s, self._weight)

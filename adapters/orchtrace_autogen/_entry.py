@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from opentelemetry.context import Context, get_current
 
+from orchtrace_autogen._content import task_of
 from orchtrace_autogen._labels import Label
 from orchtrace_autogen._stops import Stop
 from orchtrace_autogen._work import Work, work_of
@@ -131,6 +132,7 @@ def _enter_run(
     )
     if run is None:
         return None
+    task_of(run, task)
     root = run.root
     if is_team or not run.is_recording:
         root.owner = owner

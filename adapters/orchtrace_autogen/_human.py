@@ -10,6 +10,7 @@ from opentelemetry.trace import set_span_in_context
 
 from orchtrace_autogen import _framework as f
 from orchtrace_autogen._calls import Call, follow
+from orchtrace_autogen._content import interval_answers
 from orchtrace_autogen._team import TeamRun
 from orchtrace_autogen._work import recording
 from orchtrace_otel import attributes as a
@@ -29,9 +30,11 @@ class _Waiting(Call):
         self._flow = flow
 
     @guarded
-    def close(self, _result: Any, error: BaseException | None, /) -> None:
+    def close(self, result: Any, error: BaseException | None, /) -> None:
         """End the wait; what the agent says next follows from it."""
         status, _ = outcome(error)
+        if error is None:
+            interval_answers(self._interval, result)
         self._interval.close(status=status, error=error if status == "error" else None)
         self._flow.last = self._interval.closed
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping, MutableMapping
 from typing import Any, NamedTuple
 
 from orchtrace_autogen import _framework as f
+from orchtrace_autogen._content import stopping
 from orchtrace_autogen._stops import Stop, stop_of
 from orchtrace_autogen._team import FlowState, TeamRun
 from orchtrace_otel._guard import guarded
@@ -129,6 +130,7 @@ class ManagerHooks:
         team = self._teams.get(manager.id.key)
         if team is not None and team.stopped is None:
             team.stopped = stop_of(manager, message.source, message.content)
+            stopping(team.activation, message.content)
         _is_over(team)
 
     def fails(self, wrapped: Any, manager: f.BaseGroupChatManager, args: Any, kwargs: Any) -> Any:

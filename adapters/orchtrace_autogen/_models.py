@@ -7,18 +7,23 @@ outer one.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from opentelemetry.context import Context, create_key, get_current, set_value
 from opentelemetry.trace import set_span_in_context
 
 from orchtrace_autogen import _framework as f
 from orchtrace_autogen._calls import Call, drive, follow
+from orchtrace_autogen._content import turn_closes, turn_opens
 from orchtrace_autogen._work import Asked, Work, recording, work_of
 from orchtrace_otel import attributes as a
 from orchtrace_otel._guard import guarded
 from orchtrace_otel.adapter import Wrapper
+from orchtrace_otel.content import gate
 from orchtrace_otel.spans import Interval, Value, is_suppressed, open_turn, outcome
+
+if TYPE_CHECKING:
+    from orchtrace_otel.content.recorder import OpenTurn
 
 _INSIDE: Final = create_key("orchtrace-autogen-model-call")
 
@@ -34,7 +39,7 @@ _PROVIDERS: Final[Mapping[str, str]] = {
 
 
 class _Turn(Call):
-    __slots__ = ("_asked", "_interval", "_work")
+    __slots__ = ("_asked", "_interval", "_work", "content")
 
     def __init__(self, interval: Interval, context: Context, work: Work | None) -> None:
         inside = set_value(_INSIDE, True, context)  # noqa: FBT003 - a flag
@@ -42,6 +47,7 @@ class _Turn(Call):
         self._interval = interval
         self._work = work
         self._asked: Asked | None = None
+        self.content: OpenTurn | None = None
         if work is not None:
             self._asked = work.ask(interval.span_id)
             work.open.add(interval)
@@ -56,6 +62,8 @@ class _Turn(Call):
         if isinstance(result, f.CreateResult):
             facts = _facts(result)
             self._promise(result)
+        if self.content is not None:
+            facts = {**(facts or {}), **turn_closes(self.content, result)}
         self._interval.close(
             status=status, error=error if status == "error" else None, attributes=facts
         )
@@ -86,15 +94,15 @@ def _facts(result: f.CreateResult) -> dict[str, Value]:
 
 
 def _create(wrapped: Any, client: Any, args: Any, kwargs: Any) -> Any:
-    return follow(lambda: _open(client, kwargs), wrapped(*args, **kwargs))
+    return follow(lambda: _open(client, args, kwargs), wrapped(*args, **kwargs))
 
 
 def _create_stream(wrapped: Any, client: Any, args: Any, kwargs: Any) -> Any:
-    return drive(lambda: _open(client, kwargs), wrapped(*args, **kwargs))
+    return drive(lambda: _open(client, args, kwargs), wrapped(*args, **kwargs))
 
 
 @guarded
-def _open(client: Any, asked: Mapping[str, Any]) -> Call | None:
+def _open(client: Any, args: tuple[Any, ...], asked: Mapping[str, Any]) -> Call | None:
     context = get_current()
     scope = recording(context)
     if scope is None or context.get(_INSIDE) is True or is_suppressed(context):
@@ -106,7 +114,10 @@ def _open(client: Any, asked: Mapping[str, Any]) -> Call | None:
     )
     # What a tool asks a model for is no answer to the agent's own prompt.
     work = work_of(scope, context) if scope is scope.activation else None
-    return _Turn(interval, context, work)
+    turn = _Turn(interval, context, work)
+    if gate.recorder is not None:
+        turn.content = turn_opens(interval, client, args, asked, model, provider)
+    return turn
 
 
 def _model(client: Any) -> str | None:

@@ -14,10 +14,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar, cast
 
 from orchtrace_autogen import _framework as f
+from orchtrace_autogen._content import message_facts
 from orchtrace_autogen._labels import Labels
 from orchtrace_autogen._stops import Stop
 from orchtrace_autogen._work import Work
 from orchtrace_otel import attributes as a
+from orchtrace_otel.content import gate
 from orchtrace_otel.flow import Edge, Mark
 from orchtrace_otel.spans import Activation, Run, Value, instant, open_activation
 
@@ -171,6 +173,8 @@ class TeamRun:
             causes = _distinct(self._waiting or ([self._decided] if self._decided else []))
             edges = [("causal", cause.mark) for cause in causes] or edges
         facts: dict[str, Value] = {a.CHANNEL: GROUP}
+        if gate.recorder is not None:
+            facts.update(message_facts(work.activation.run, message))
         if turns:
             facts[a.TURNS] = turns
         agent = work.activation.agent

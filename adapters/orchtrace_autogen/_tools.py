@@ -12,10 +12,12 @@ from opentelemetry.context import get_current
 
 from orchtrace_autogen import _framework as f
 from orchtrace_autogen._calls import Call, drive, follow
+from orchtrace_autogen._content import tool_closes, tool_opens
 from orchtrace_autogen._work import ToolCall, recording, tool_of, work_of
 from orchtrace_otel import attributes as a
 from orchtrace_otel._guard import guarded
 from orchtrace_otel.adapter import Wrapper
+from orchtrace_otel.content import gate
 from orchtrace_otel.flow import Flow
 from orchtrace_otel.spans import Value, is_suppressed, open_tool, outcome
 
@@ -44,6 +46,8 @@ class _Tool(Call):
         if error is None and _is_error(result):
             status = "error"
         scope = self._scope
+        if gate.recorder is not None and error is None:
+            tool_closes(scope, result)
         scope.close(status=status, error=error if status == "error" else None)
         self._flow.returned(scope.closed, "tool_dependency")
 
@@ -68,7 +72,7 @@ def assistant_call(wrapped: Any, _assistant: Any, args: Any, kwargs: Mapping[str
 
 @guarded
 def _open_call(call: Any) -> Call | None:
-    return _open(str(call.name), str(call.id), ASSISTANT)
+    return _open(str(call.name), str(call.id), ASSISTANT, given=call.arguments)
 
 
 def tool_run(wrapped: Any, tool: f.BaseTool[Any, Any], args: Any, kwargs: Mapping[str, Any]) -> Any:
@@ -76,7 +80,8 @@ def tool_run(wrapped: Any, tool: f.BaseTool[Any, Any], args: Any, kwargs: Mappin
     call_id = _third(args, kwargs)
     if _is_inside(call_id, TOOL):
         return wrapped(*args, **kwargs)
-    return follow(lambda: _open(tool.name, call_id, TOOL), wrapped(*args, **kwargs))
+    given = args[0] if args else kwargs.get("args")
+    return follow(lambda: _open(tool.name, call_id, TOOL, given=given), wrapped(*args, **kwargs))
 
 
 def tool_stream(
@@ -86,7 +91,8 @@ def tool_stream(
     call_id = _third(args, kwargs)
     if _is_inside(call_id, TOOL):
         return wrapped(*args, **kwargs)
-    return drive(lambda: _open(tool.name, call_id, TOOL), wrapped(*args, **kwargs))
+    given = args[0] if args else kwargs.get("args")
+    return drive(lambda: _open(tool.name, call_id, TOOL, given=given), wrapped(*args, **kwargs))
 
 
 def _third(args: Any, kwargs: Mapping[str, Any]) -> str | None:
@@ -95,22 +101,23 @@ def _third(args: Any, kwargs: Mapping[str, Any]) -> str | None:
 
 
 def _workbench(wrapped: Any, _workbench: Any, args: Any, kwargs: Mapping[str, Any]) -> Any:
-    name, call_id = _asked(args, kwargs)
+    name, call_id, given = _asked(args, kwargs)
     if _is_inside(call_id, WORKBENCH):
         return wrapped(*args, **kwargs)
-    return follow(lambda: _open(name, call_id, WORKBENCH), wrapped(*args, **kwargs))
+    return follow(lambda: _open(name, call_id, WORKBENCH, given=given), wrapped(*args, **kwargs))
 
 
 def _workbench_stream(wrapped: Any, _workbench: Any, args: Any, kwargs: Mapping[str, Any]) -> Any:
-    name, call_id = _asked(args, kwargs)
+    name, call_id, given = _asked(args, kwargs)
     if _is_inside(call_id, WORKBENCH):
         return wrapped(*args, **kwargs)
-    return drive(lambda: _open(name, call_id, WORKBENCH), wrapped(*args, **kwargs))
+    return drive(lambda: _open(name, call_id, WORKBENCH, given=given), wrapped(*args, **kwargs))
 
 
-def _asked(args: Any, kwargs: Mapping[str, Any]) -> tuple[str, str | None]:
+def _asked(args: Any, kwargs: Mapping[str, Any]) -> tuple[str, str | None, Any]:
     call_id = kwargs.get("call_id") or next(iter(args[3:]), None)
-    return str(args[0] if args else kwargs.get("name")), call_id
+    given = kwargs.get("arguments") or next(iter(args[1:]), None)
+    return str(args[0] if args else kwargs.get("name")), call_id, given
 
 
 WORKBENCHES: Final[Mapping[str, Wrapper]] = {
@@ -120,39 +127,43 @@ WORKBENCHES: Final[Mapping[str, Wrapper]] = {
 
 
 def _code(wrapped: Any, _executor: Any, args: Any, kwargs: Mapping[str, Any]) -> Any:
-    return follow(_open_code, wrapped(*args, **kwargs))
+    given = args[0] if args else kwargs.get("code_blocks")
+    return follow(lambda: _open_code(given), wrapped(*args, **kwargs))
 
 
 @guarded
-def _open_code() -> Call | None:
+def _open_code(blocks: Any) -> Call | None:
     """Open a call unless it is how a tool does its work, or an executor another one's."""
     context = get_current()
     scope = recording(context)
     if scope is None or scope is not scope.activation:
         return None
-    return _open(CODE, None, TOOL)
+    return _open(CODE, None, TOOL, given=blocks)
 
 
 EXECUTORS: Final[Mapping[str, Wrapper]] = {"execute_code_blocks": _code}
 
 
 def _query(wrapped: Any, _memory: Any, args: Any, kwargs: Mapping[str, Any]) -> Any:
-    return follow(lambda: _open_memory(MEMORY_QUERY), wrapped(*args, **kwargs))
+    return follow(lambda: _open_memory(MEMORY_QUERY, args), wrapped(*args, **kwargs))
 
 
 def _add(wrapped: Any, _memory: Any, args: Any, kwargs: Mapping[str, Any]) -> Any:
-    return follow(lambda: _open_memory(MEMORY_ADD), wrapped(*args, **kwargs))
+    return follow(lambda: _open_memory(MEMORY_ADD, args), wrapped(*args, **kwargs))
 
 
 @guarded
-def _open_memory(name: str) -> Call | None:
+def _open_memory(name: str, args: Any) -> Call | None:
     """Open a call unless another use of a memory is made up of it."""
     context = get_current()
     scope = recording(context)
     around = None if scope is None else tool_of(scope, context)
     if around is not None and around.is_memory:
         return None
-    return _open(name, None, TOOL, {a.TOOL_TYPE: "datastore"})
+    given = next(iter(args), None)
+    # The model's context, by which an agent asks, is in the prompt of its next turn.
+    is_text = isinstance(given, str) or hasattr(given, "mime_type")
+    return _open(name, None, TOOL, {a.TOOL_TYPE: "datastore"}, given=given if is_text else None)
 
 
 MEMORIES: Final[Mapping[str, Wrapper]] = {"update_context": _query, "query": _query, "add": _add}
@@ -172,7 +183,12 @@ def _is_inside(call_id: str | None, level: int) -> bool:
 
 @guarded
 def _open(
-    name: str, call_id: str | None, level: int, facts: Mapping[str, Value] | None = None
+    name: str,
+    call_id: str | None,
+    level: int,
+    facts: Mapping[str, Value] | None = None,
+    *,
+    given: Any = None,
 ) -> Call | None:
     context = get_current()
     scope = recording(context)
@@ -192,4 +208,6 @@ def _open(
         attributes=attributes,
         context=context,
     )
+    if gate.recorder is not None:
+        tool_opens(opened, given)
     return _Tool(ToolCall(opened, call_id, level=level, is_memory=bool(facts)), flow)

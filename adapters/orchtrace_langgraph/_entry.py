@@ -8,6 +8,7 @@ from opentelemetry import context as otel_context
 
 from orchtrace_langgraph import _graphs, _tasks
 from orchtrace_langgraph._beside import context_in
+from orchtrace_langgraph._content import task_of
 from orchtrace_langgraph._graphs import Graph
 from orchtrace_langgraph._runs import GraphRun
 from orchtrace_langgraph._tasks import Task
@@ -37,6 +38,7 @@ def _begin(loop: Any) -> GraphRun | None:
     if scope is None:
         task_id = content.task_id((loop.input,), {})
         run = spans.start_run(name, system="langgraph", task_id=task_id)
+        task_of(run, loop.input)
         return None if run is None else GraphRun(graph, run.root, run=run, task_id=task_id)
     context = otel_context.get_current()
     if spans.is_suppressed(context):

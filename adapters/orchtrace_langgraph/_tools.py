@@ -10,12 +10,14 @@ from opentelemetry import context as otel_context
 
 from orchtrace_langgraph import _callbacks
 from orchtrace_langgraph._beside import TOOL, context_in
+from orchtrace_langgraph._content import tool_closes, tool_opens
 from orchtrace_langgraph._handoffs import Transfer, each
 from orchtrace_langgraph._tasks import CURRENT
 from orchtrace_langgraph._turns import Asked, asked_for
 from orchtrace_otel import attributes as a
 from orchtrace_otel import spans
 from orchtrace_otel._guard import guarded
+from orchtrace_otel.content import gate
 from orchtrace_otel.flow import Edge, Flow
 from orchtrace_otel.spans import Scope
 
@@ -35,7 +37,7 @@ class _Call(NamedTuple):
 
 
 @guarded
-def _enter(tool: Any, kwargs: dict[str, Any]) -> _Call | None:
+def _enter(tool: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Call | None:
     context = otel_context.get_current()
     scope = _callbacks.scope_for(getattr(kwargs.get("callbacks"), "parent_run_id", None))
     if scope is None or scope.run.is_closed or spans.is_suppressed(context):
@@ -55,6 +57,9 @@ def _enter(tool: Any, kwargs: dict[str, Any]) -> _Call | None:
         attributes=None if asked is None else {a.TURNS: (asked.turn,)},
         context=context_in(scope),
     )
+    if gate.recorder is not None:
+        names = None if asked is None or call_id is None else asked.names.get(call_id)
+        tool_opens(opened, args[0] if args else kwargs.get("tool_input"), names)
     return _Call(opened, call_id, flow, asked, opened.attach(), TOOL.set(opened))
 
 
@@ -79,6 +84,8 @@ def _leave(call: _Call, result: Any, error: BaseException | None) -> None:
     # A tool may catch its error and answer with it.
     if getattr(result, "status", None) == "error":
         status = "error"
+    if gate.recorder is not None and error is None:
+        tool_closes(call.tool, result)
     call.tool.end(status, error=error if status == "error" else None)
     if call.asked is not None:
         call.asked.answers.add(call.tool.closed.event_id)
@@ -101,7 +108,7 @@ def run_tool(
     wrapped: Callable[..., Any], tool: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Any:
     """Wrap `BaseTool.run`: opens and closes the span of a tool call."""
-    call = _enter(tool, kwargs)
+    call = _enter(tool, args, kwargs)
     if call is None:
         return wrapped(*args, **kwargs)
     try:
@@ -125,7 +132,7 @@ def arun_tool(
 async def _arun_tool(
     wrapped: Callable[..., Any], tool: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Any:
-    call = _enter(tool, kwargs)
+    call = _enter(tool, args, kwargs)
     if call is None:
         return await wrapped(*args, **kwargs)
     try:

@@ -10,16 +10,21 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 from uuid import UUID
 
 from orchtrace_langgraph import _callbacks
 from orchtrace_langgraph._beside import context_in
+from orchtrace_langgraph._content import turn_closes, turn_opens
 from orchtrace_langgraph._tasks import CURRENT, Task
 from orchtrace_otel import attributes as a
 from orchtrace_otel import spans
 from orchtrace_otel._guard import guarded
+from orchtrace_otel.content import gate
 from orchtrace_otel.spans import Interval, Value
+
+if TYPE_CHECKING:
+    from orchtrace_otel.content.recorder import OpenTurn
 
 _MOST_CALLS: Final = 4_096
 """Tool calls that a turn asked for and that no tool has answered yet."""
@@ -41,13 +46,15 @@ class Asked:
         turn: Span id of the turn.
         answers: Ids of the events that answered so far. What one turn asks for at once
             does not depend on each other, in whatever order it is done.
+        names: Names of the arguments of each call, by its id, while content is on.
     """
 
-    __slots__ = ("answers", "turn")
+    __slots__ = ("answers", "names", "turn")
 
     def __init__(self, turn: str) -> None:
         self.turn = turn
         self.answers: set[str] = set()
+        self.names: dict[str, tuple[str, ...]] = {}
 
 
 def asked_for(call_id: str | None, run_id: str) -> Asked | None:
@@ -58,11 +65,12 @@ def asked_for(call_id: str | None, run_id: str) -> Asked | None:
 class _Turn:
     """An LLM call that is open, and the task that makes it."""
 
-    __slots__ = ("interval", "task")
+    __slots__ = ("content", "interval", "task")
 
     def __init__(self, interval: Interval, task: Task | None) -> None:
         self.interval = interval
         self.task = task
+        self.content: OpenTurn | None = None
 
 
 def start_model(
@@ -71,8 +79,8 @@ def start_model(
     """Wrap `CallbackManager.on_chat_model_start` and `on_llm_start`: opens turns."""
     managers = wrapped(*args, **kwargs)
     if spans.current() is not None or _callbacks.tasks:
-        for manager in managers:
-            _begin(manager, kwargs)
+        for place, manager in enumerate(managers):
+            _begin(manager, args, kwargs, place)
     return managers
 
 
@@ -82,8 +90,8 @@ async def astart_model(
     """Wrap the same of `AsyncCallbackManager`."""
     managers = await wrapped(*args, **kwargs)
     if spans.current() is not None or _callbacks.tasks:
-        for manager in managers:
-            _begin(manager, kwargs)
+        for place, manager in enumerate(managers):
+            _begin(manager, args, kwargs, place)
     return managers
 
 
@@ -106,7 +114,7 @@ def fail_model(
 
 
 @guarded
-def _begin(manager: Any, kwargs: dict[str, Any]) -> None:
+def _begin(manager: Any, args: tuple[Any, ...], kwargs: dict[str, Any], place: int) -> None:
     scope = _callbacks.scope_for(manager.parent_run_id)
     # A model that calls a model reports the same tokens: the outer call counts.
     if scope is None or scope.run.is_closed or manager.parent_run_id in _open:
@@ -115,11 +123,10 @@ def _begin(manager: Any, kwargs: dict[str, Any]) -> None:
     asked: dict[str, Any] = kwargs.get("invocation_params") or {}
     model = known.get("ls_model_name") or asked.get("model") or asked.get("model_name")
     provider = known.get("ls_provider")
+    model = model if isinstance(model, str) else None
+    provider = provider if isinstance(provider, str) else None
     interval = spans.open_turn(
-        scope.activation,
-        model if isinstance(model, str) else None,
-        provider=provider if isinstance(provider, str) else None,
-        context=context_in(scope),
+        scope.activation, model, provider=provider, context=context_in(scope)
     )
     task = CURRENT.get()
     if task is not None:
@@ -128,7 +135,11 @@ def _begin(manager: Any, kwargs: dict[str, Any]) -> None:
         task.turns.add(manager.run_id)
     if len(_open) >= _MOST_OPEN:
         give_up(next(iter(_open)))
-    _open[manager.run_id] = _Turn(interval, task)
+    turn = _open[manager.run_id] = _Turn(interval, task)
+    if gate.recorder is not None:
+        given: Any = args[1] if len(args) > 1 else kwargs.get("messages") or kwargs.get("prompts")
+        options = kwargs.get("options")
+        turn.content = turn_opens(interval, given[place], known, asked, options, model, provider)
 
 
 @guarded
@@ -139,6 +150,9 @@ def _end(run_id: UUID, response: Any, error: BaseException | None) -> None:
         turn.task.turns.discard(run_id)
     status, _ = spans.outcome(error)
     facts = {} if response is None else _facts(response, interval)
+    if turn.content is not None:
+        reasons: Any = facts.get(a.FINISH_REASONS, [])
+        facts.update(turn_closes(turn.content, response, reasons))
     interval.end(status, error=error if status == "error" else None, attributes=facts)
 
 
@@ -200,5 +214,7 @@ def _remember(calls: list[Any], interval: Interval) -> None:
         call_id = call.get("id")
         if isinstance(call_id, str):
             _asked[interval.run.id, call_id] = asked
+            if gate.recorder is not None:
+                asked.names[call_id] = tuple(call.get("args") or ())
     while len(_asked) > _MOST_CALLS:
         _asked.popitem(last=False)

@@ -1,0 +1,99 @@
+"""A crash costs the replays under way, and no other."""
+
+import json
+
+import pytest
+
+import orchtrace_otel as orchtrace
+from orchtrace_otel.errors import ConfigError
+from orchtrace_otel.model import Trace
+
+
+class Crash(BaseException):
+    """Ends the process, as a kill would."""
+
+
+def test_a_crashed_question_goes_on_where_it_was(trace, team, sheet_game, tmp_path) -> None:
+    """What was written down is not run again, and the numbers are the same."""
+    path = tmp_path / "deep" / "journal.jsonl"
+    ran = []
+
+    def counted(change, seed):
+        ran.append(seed)
+        return sheet_game(change, seed)
+
+    def crash(now):
+        if now.done == 7:
+            raise Crash
+
+    with pytest.raises(Crash):
+        orchtrace.counterfactual(
+            trace, counted, team, replays=10, journal=path, workers=1, progress=crash
+        )
+    assert len(path.read_text().splitlines()) == 1 + 7
+    ran.clear()
+    found = orchtrace.counterfactual(trace, counted, team, replays=10, journal=path)
+    assert len(ran) == 30 - 7
+    assert found.replays == 30
+    assert {e.player.name: e.value for e in found.effects} == pytest.approx(
+        {"A": 0.7, "B": 0.8, "C": 0.1}
+    )
+    ran.clear()
+    again = orchtrace.counterfactual(trace, counted, team, replays=10, journal=path)
+    assert (ran, again.effects) == ([], found.effects)
+
+
+@pytest.mark.parametrize("cut", [1, 5, 20])
+def test_a_line_that_was_cut_off_is_run_again(trace, team, sheet_game, tmp_path, cut) -> None:
+    """Whatever a crash left of the last line, the file stays one that can be read."""
+    path = tmp_path / "journal"
+    orchtrace.counterfactual(trace, sheet_game, team, replays=4, journal=path)
+    path.write_text(path.read_text()[:-cut])
+    found = orchtrace.counterfactual(trace, sheet_game, team, replays=4, journal=path)
+    assert found.replays == 12
+    whole = orchtrace.counterfactual(trace, sheet_game, team, replays=4, journal=path)
+    assert whole.effects == found.effects
+    rows = [line for line in path.read_text().splitlines() if line.endswith("}")]
+    assert len({(row["change"], row["seed"]) for row in map(json.loads, rows[1:])}) == 12
+
+
+def test_a_file_that_holds_only_half_a_head_is_begun_anew(
+    trace, team, sheet_game, tmp_path
+) -> None:
+    """The very first write may be the one that was cut off."""
+    path = tmp_path / "journal"
+    path.write_text('{"orchtrace_jour')
+    orchtrace.counterfactual(trace, sheet_game, team, replays=2, journal=path)
+    assert len(path.read_text().splitlines()) == 1 + 6
+
+
+@pytest.mark.parametrize("text", ["shopping list\n", '{"trace_id": "run"}\n', "[]\n"])
+def test_another_file_is_not_written_to(trace, team, sheet_game, tmp_path, text) -> None:
+    """A journal says what it is."""
+    path = tmp_path / "journal"
+    path.write_text(text)
+    with pytest.raises(ConfigError, match="must be one of trace 'run'"):
+        orchtrace.counterfactual(trace, sheet_game, team, journal=path)
+    assert path.read_text() == text
+
+
+def test_a_journal_of_another_trace_is_refused(trace, team, sheet_game, tmp_path) -> None:
+    """Replays of one run say nothing of another."""
+    path = tmp_path / "journal"
+    orchtrace.counterfactual(trace, sheet_game, team, replays=2, journal=path)
+    with pytest.raises(ConfigError, match="must be one of trace 'other'"):
+        orchtrace.counterfactual(Trace("other", "task", ()), sheet_game, team, journal=path)
+
+
+def test_what_had_no_value_is_remembered_too(trace, team, tmp_path) -> None:
+    """Failures are outcomes: a resumed question does not try them again."""
+    path = tmp_path / "journal"
+
+    def fail(change, seed):
+        raise ValueError
+
+    first = orchtrace.counterfactual(trace, fail, team, replays=4, journal=path)
+    second = orchtrace.counterfactual(
+        trace, lambda change, seed: 1.0, team, replays=4, journal=path
+    )
+    assert first.lost == second.lost == {"failed": 12}

@@ -149,6 +149,22 @@ REWARD_ESTIMATOR: Final = "orchtrace.reward.estimator"
 EVENT_ID: Final = "orchtrace.event.id"
 """Event that the reward is for."""
 
+# Metrics and their attributes.
+METRIC_RUNS: Final = "orchtrace.runs"
+"""Runs that ended, by why."""
+METRIC_FLAGGED: Final = "orchtrace.runs.flagged"
+"""Runs whose trace says that it lacks something."""
+METRIC_REWARDS: Final = "orchtrace.rewards"
+"""Rewards that runs were given."""
+METRIC_REWARD_SUM: Final = "orchtrace.rewards.sum"
+"""Sum of these rewards."""
+METRIC_RUN_PREFIX: Final = "orchtrace.run."
+"""Before the name of each structural measure that is a metric."""
+TOPOLOGY: Final = "orchtrace.topology"
+"""The shape of the team."""
+REWARD_COMPONENT: Final = "orchtrace.reward.component"
+"""Name of the reward."""
+
 # Between processes.
 TRACESTATE_KEY: Final = "orchtrace"
 """Key in W3C tracestate whose value is the span id of the run's root."""

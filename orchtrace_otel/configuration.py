@@ -26,6 +26,7 @@ from orchtrace_otel.content.setup import set_up, wanted
 from orchtrace_otel.errors import ConfigError
 from orchtrace_otel.evaluation import Evaluations
 from orchtrace_otel.exporter import TraceExporter, open_exporter
+from orchtrace_otel.metrics import Metrics, global_metrics
 from orchtrace_otel.model import Trace
 from orchtrace_otel.pipeline import Pipeline
 from orchtrace_otel.rewards import RewardFunction, RewardResult
@@ -53,6 +54,7 @@ class _Configured:
     exporters: Sequence[TraceExporter]
     rewards: list[RewardFunction]
     evaluations: Evaluations
+    metrics: Metrics | None
 
 
 _CONTENT_SECONDS: Final = 10.0
@@ -82,7 +84,9 @@ def configure(  # noqa: PLR0913 - one keyword a part that can be replaced
     Args:
         tracer_provider: An SDK provider whose spans are followed.
         logger_provider: Where rewards go as log events.
-        meter_provider: For the SDK's own metrics, where it has any and the provider is made here.
+        meter_provider: Where rewards, stops and measures go as metrics; the global one
+            where one is set by now. Also for the SDK's own metrics, where it has any and the
+            provider is made here.
         exporters: Of finished traces or of spans: objects, or `"name:target"` such
             as `jsonl:traces/`; `ORCHTRACE_EXPORTERS` unless given.
         rewards: Further reward functions of a finished trace: callables, names of
@@ -117,15 +121,17 @@ def configure(  # noqa: PLR0913 - one keyword a part that can be replaced
             opened,
             functions,
             None if logger_provider is None else Evaluations(logger_provider),
+            None if meter_provider is None else Metrics(meter_provider),
         )
 
 
-def _follow_from_now(
+def _follow_from_now(  # noqa: PLR0913 - what `configure` takes, made
     provider: TracerProvider,
     settings: Settings,
     exporters: Sequence[TraceExporter | SpanExporter],
     rewards: list[RewardFunction] | None,
     evaluations: Evaluations | None,
+    metrics: Metrics | None,
 ) -> None:
     """Follow `provider`; what is None stays as it was."""
     global _now  # noqa: PLW0603 - one configuration a process
@@ -134,6 +140,8 @@ def _follow_from_now(
         rewards = [] if before is None else before.rewards
     if evaluations is None:
         evaluations = Evaluations() if before is None else before.evaluations
+    if metrics is None:
+        metrics = (None if before is None else before.metrics) or global_metrics()
     for_traces: list[TraceExporter] = []
     for exporter in exporters:
         if isinstance(exporter, SpanExporter):
@@ -141,9 +149,10 @@ def _follow_from_now(
         else:
             for_traces.append(exporter)
     pipeline = _follow(provider, settings)
-    pipeline.replace(for_traces, rewards, evaluations)
+    receivers = for_traces if metrics is None else [*for_traces, metrics]
+    pipeline.replace(receivers, rewards, evaluations)
     spans.use(Tracing(provider.get_tracer(a.SCOPE), pipeline, provider=provider))
-    _now = _Configured(provider, pipeline, for_traces, rewards, evaluations)
+    _now = _Configured(provider, pipeline, for_traces, rewards, evaluations, metrics)
     if before is not None and before.pipeline is not pipeline:
         before.pipeline.shutdown()
         _followed.pop(id(before.provider), None)

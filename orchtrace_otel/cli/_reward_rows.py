@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from orchtrace_otel.cli._summary import number_of
 from orchtrace_otel.rewards.builtin import COMPONENTS
+from orchtrace_otel.rewards.records import CREDIT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from orchtrace_otel.model import Reward, Trace
 
-_CREDIT: Final = "credit_"
 _CONTRACTS: Final = {one.name: one.contract for one in COMPONENTS}
 
 
@@ -65,7 +65,7 @@ def _of_run(trace: Trace) -> Iterator[Row]:
     seen: set[str] = set()
     for reward in trace.reward_records:
         seen.add(reward.component)
-        if not reward.component.startswith(_CREDIT):
+        if not reward.component.startswith(CREDIT):
             yield _of_record(reward)
     for name, value in trace.rewards.items():
         if name not in seen:

@@ -88,6 +88,11 @@ test-causality: $(VENV)/.ready-dev ## causes in 1,000 random graphs and 500 rand
 	ORCHTRACE_RANDOM_GRAPHS=$(GRAPHS) ORCHTRACE_RANDOM_TEAMS=500 $(PY) -m pytest -n auto -rP $(ARGS) \
 	  tests/adapters/langgraph/test_causes_random.py tests/adapters/autogen/test_autogen_oracle.py
 
+.PHONY: test-faults
+test-faults: $(VENV)/.ready-dev ## kill the collector under load 20 times; 1,000 random programs through it
+	ORCHTRACE_KILLS=20 ORCHTRACE_COLLECTED_PROGRAMS=1000 $(PY) -m pytest -n 2 --timeout 600 $(ARGS) \
+	  tests/e2e/test_collect.py
+
 # The newest patch of each line, with what that line came with: newer parts warn at older ones.
 MATRIX := $(LANGGRAPHS:%=langgraph-%)
 MATRIX_TESTS ?= tests/adapters/langgraph
@@ -130,8 +135,9 @@ wheel: $(VENV)/.ready-dev ## build dist/*.whl and compare it with the folders
 	$(PY) -m pytest tests/unit/test_wheel.py
 
 .PHONY: docs
-docs: $(VENV)/.ready-dev ## write the generated page docs/schema.md anew
+docs: $(VENV)/.ready-dev ## write the generated pages docs/schema.md and docs/tables.md anew
 	$(PY) docs/generate_schema.py
+	$(PY) docs/generate_tables.py
 
 .PHONY: bench
 bench: $(VENV)/.ready-dev ## added cost per event beside raw OpenTelemetry (minutes; not part of CI)

@@ -212,6 +212,7 @@ class Builder:
 
     def _commit(self) -> None:
         self._closer.commit()
+        self.runs.committed()
         done, self._done = self._done, _Done()
         if done.closed:
             self.fault = None

@@ -127,6 +127,7 @@ class OpenRuns:
         self._most = most
         self._most_bytes = most_bytes
         self._open: OrderedDict[str, OpenTrace] = OrderedDict()
+        self._leaving: dict[str, OpenTrace] = {}
         self._deadlines: list[tuple[float, str]] = []
 
     def __len__(self) -> int:
@@ -138,6 +139,19 @@ class OpenRuns:
     def get(self, trace_id: str) -> OpenTrace | None:
         """Return an OTel trace that is open."""
         return self._open.get(trace_id)
+
+    def held(self, trace_id: str) -> OpenTrace | None:
+        """Return an OTel trace that is open, or closed and not committed; on any thread."""
+        # It may go from one to the other and back meanwhile.
+        for place in (self._open, self._leaving, self._open):
+            found = place.get(trace_id)
+            if found is not None:
+                return found
+        return None
+
+    def committed(self) -> None:
+        """Say that what was taken out is in the store."""
+        self._leaving.clear()
 
     def open(self, trace_id: str, now: float) -> OpenTrace:
         """Open an OTel trace that is not."""
@@ -189,6 +203,7 @@ class OpenRuns:
         """Take in again what could not be closed, to be tried again at `deadline`."""
         self._open[opened.trace_id] = opened
         self._open.move_to_end(opened.trace_id, last=False)
+        self._leaving.pop(opened.trace_id, None)
         self.size += opened.size
         opened.deadline = math.inf
         self.wait_for(opened, deadline)
@@ -198,5 +213,6 @@ class OpenRuns:
         return self._deadlines[0][0] if self._deadlines else None
 
     def _take_out(self, opened: OpenTrace) -> None:
+        self._leaving[opened.trace_id] = opened
         del self._open[opened.trace_id]
         self.size -= opened.size

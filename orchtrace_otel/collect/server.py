@@ -125,7 +125,7 @@ class Collector:
     def _refuse(self, part: Part) -> str | None:
         """Say why the spans of an OTel trace can no longer be taken."""
         trace_id = part.trace_id.hex()
-        opened = self.runs.get(trace_id)
+        opened = self.runs.held(trace_id)
         if opened is None:
             if self._stored.of_trace(trace_id) and not self._kept.has_spans(trace_id):
                 return "the run was stored long ago, and its spans are kept no longer to amend it"

@@ -7,6 +7,7 @@ LOWEST := .venvs/lowest
 LANGGRAPHS := 0.6 1.0 1.1 newest
 PEERS := openinference traceloop genai
 GRAPHS ?= 1000
+FUZZ ?= 20000
 PY := $(VENV)/bin/python
 TESTS ?= tests
 BENCHMARKS ?= $(filter-out __init__ measure,$(basename $(notdir $(wildcard benchmarks/*.py))))
@@ -90,8 +91,12 @@ test-causality: $(VENV)/.ready-dev ## causes in 1,000 random graphs and 500 rand
 
 .PHONY: test-faults
 test-faults: $(VENV)/.ready-dev ## kill the collector under load 20 times; 1,000 random programs through it
-	ORCHTRACE_KILLS=20 ORCHTRACE_COLLECTED_PROGRAMS=1000 $(PY) -m pytest -n 2 --timeout 600 $(ARGS) \
-	  tests/e2e/test_collect.py
+	ORCHTRACE_KILLS=20 ORCHTRACE_COLLECTED_PROGRAMS=1000 ORCHTRACE_E2E_RUNS=200 ORCHTRACE_E2E_SEEDS=5 \
+	  $(PY) -m pytest -n 2 --timeout 600 $(ARGS) tests/e2e/test_collect.py tests/e2e/test_rotel_faults.py
+
+.PHONY: fuzz
+fuzz: $(VENV)/.ready-dev ## feed the readers of OTLP, rows and dialects FUZZ=20000 broken inputs a test
+	ORCHTRACE_FUZZ_EXAMPLES=$(FUZZ) $(PY) -m pytest -n auto --timeout 3600 $(ARGS) tests/fuzz
 
 # The newest patch of each line, with what that line came with: newer parts warn at older ones.
 MATRIX := $(LANGGRAPHS:%=langgraph-%)
@@ -138,6 +143,7 @@ wheel: $(VENV)/.ready-dev ## build dist/*.whl and compare it with the folders
 docs: $(VENV)/.ready-dev ## write the generated pages docs/schema.md and docs/tables.md anew
 	$(PY) docs/generate_schema.py
 	$(PY) docs/generate_tables.py
+	$(PY) docs/generate_datasets.py
 
 .PHONY: bench
 bench: $(VENV)/.ready-dev ## added cost per event beside raw OpenTelemetry (minutes; not part of CI)

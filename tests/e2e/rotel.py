@@ -1,0 +1,91 @@
+"""Rotel, a collector in a wheel, as a process between an application and `orchtrace collect`."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import socket
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from tests.collecting import Collecting, at_first, eventually, free_port, stored
+
+
+class Chain(NamedTuple):
+    """Rotel and the collector behind it."""
+
+    ways_in: dict[str, str]
+    collector: Collecting
+
+
+def binary() -> Path | None:
+    """Return where Rotel is installed; None where it is not."""
+    found = importlib.util.find_spec("rotel")
+    if found is None or found.origin is None:
+        return None
+    path = Path(found.origin).with_name("rotel-agent")
+    return path if path.exists() else None
+
+
+@contextmanager
+def forwarding(target: str, *options: str, protocol: str = "http") -> Iterator[dict[str, str]]:
+    """Run Rotel for the block; yield its ways in as our exporters name them.
+
+    Args:
+        target: URL of the OTLP receiver that it forwards to.
+        options: More of its options.
+        protocol: What it speaks there, `http` or `grpc`.
+    """
+    agent = binary()
+    assert agent is not None
+    http, grpc = free_port(), free_port()
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(("OTEL_", "ROTEL_"))}
+    process = subprocess.Popen(
+        [
+            *(str(agent), "start", "--exporter", "otlp"),
+            *("--otlp-http-endpoint", f"127.0.0.1:{http}"),
+            *("--otlp-grpc-endpoint", f"127.0.0.1:{grpc}"),
+            *("--otlp-exporter-endpoint", target, "--otlp-exporter-protocol", protocol),
+            *("--otlp-exporter-retry-initial-backoff", "100ms"),
+            *("--otlp-exporter-retry-max-backoff", "500ms", "--batch-timeout", "50ms"),
+            *options,
+        ],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        env=kept,
+    )
+    try:
+        eventually(lambda: _listens(http) and _listens(grpc))
+        yield {
+            "http": f"otlp:http://127.0.0.1:{http}",
+            "grpc": f"otlp-grpc:http://127.0.0.1:{grpc}",
+        }
+    finally:
+        process.terminate()
+        process.wait(30)
+
+
+def _listens(port: int) -> bool:
+    with socket.socket() as tried:
+        return tried.connect_ex(("127.0.0.1", port)) == 0
+
+
+def assert_stored(
+    collector: Collecting, expected: dict[str, dict[str, Any]], within_s: float = 20
+) -> None:
+    """Wait for these runs; each is there once, and equal in every event, edge and reward."""
+    assert expected
+    found: dict[str, dict[str, Any]] = {}
+
+    def are_equal() -> bool:
+        newest = stored(collector.store)
+        found.update((run_id, at_first(newest[run_id])) for run_id in expected if run_id in newest)
+        return found == expected
+
+    try:
+        eventually(are_equal, within_s)
+    except AssertionError:
+        assert found == expected  # says where they differ

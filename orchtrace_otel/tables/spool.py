@@ -145,6 +145,14 @@ class Spool:
         for (run,) in self._base.execute("select run from runs order by place"):
             yield self._trace(run)
 
+    def orphans(self) -> Iterator[tuple[str, Reward]]:
+        """Go through the late rewards whose run did not come, by run."""
+        query = (
+            "select run, reward from late where run not in (select run from runs) order by run, id"
+        )
+        for run, reward in self._base.execute(query):
+            yield run, Reward.from_dict(orjson.loads(reward))
+
     def _trace(self, run: str) -> Trace:
         (blob,) = self._base.execute("select trace from runs where run = ?", (run,)).fetchone()
         rows = self._base.execute("select reward from late where run = ? order by id", (run,))

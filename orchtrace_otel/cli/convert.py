@@ -1,0 +1,93 @@
+"""`orchtrace convert`: runs from one kind of file to another."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from orchtrace_otel.cli._console import print_error, tell
+from orchtrace_otel.cli._sources import Place, read_place
+from orchtrace_otel.exporter import TraceExporter, open_exporter
+from orchtrace_otel.tables.spool import Spool
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_SHOWN = 5
+
+
+@click.command("convert", short_help="Put runs from one kind of file into another.")
+@click.argument("places", nargs=-1, required=True, type=Place(), metavar="IN...")
+@click.option(
+    "--to",
+    "target",
+    required=True,
+    metavar="NAME:TARGET",
+    help="An exporter and its target, such as parquet:runs/ or jsonl:runs.jsonl.",
+)
+@click.option("--compact", is_flag=True, help="Then join small files of the target, if it can.")
+def command(places: tuple[str, ...], *, target: str, compact: bool) -> int:
+    """Read the runs in IN and write them to an exporter's target.
+
+    IN: files or folders of traces as JSON lines, folders or URLs of Parquet, and files of spans
+    as OTLP JSON, of which the runs are built. Of several revisions of a run the highest is
+    taken, once, with the rewards that came after it. Traces do not become OTLP again: a trace
+    says what happened, not which spans told it. Keep the spans, or have a collector write them.
+    """
+    if target.partition(":")[0].startswith("otlp"):
+        msg = "traces cannot be turned into spans again; convert writes jsonl: and parquet:"
+        raise click.BadParameter(msg, param_hint="--to")
+    exporter = open_exporter(target)
+    if not isinstance(exporter, TraceExporter):
+        msg = f"must name an exporter of traces, got {target!r}"
+        raise click.BadParameter(msg, param_hint="--to")
+    with Spool() as spool:
+        faults = _read(spool, places)
+        counts = spool.counts
+        with closing(_Closed(exporter)):
+            for trace in spool.runs():
+                exporter.export(trace)
+            for run_id, reward in spool.orphans():
+                exporter.amend(run_id, reward)
+            exporter.flush(600)
+    tell(
+        f"{counts.runs:,} runs written to {target}; {counts.superseded:,} older revisions left "
+        f"out, {counts.late:,} late rewards, {faults:,} faults"
+    )
+    if compact:
+        _compact(exporter, target)
+    return int(faults > 0)
+
+
+def _read(spool: Spool, places: Iterable[str]) -> int:
+    faults = 0
+    for place in places:
+        for bad in spool.take(read_place(place)):
+            faults += 1
+            if faults <= _SHOWN:
+                print_error(f"{bad.where}: {bad.why}")
+    if faults > _SHOWN:
+        print_error(f"and {faults - _SHOWN:,} more that could not be read")
+    return faults
+
+
+class _Closed:
+    def __init__(self, exporter: TraceExporter) -> None:
+        self._exporter = exporter
+
+    def close(self) -> None:
+        """Let go of the destination."""
+        self._exporter.shutdown()
+
+
+def _compact(exporter: Any, target: str) -> None:
+    compact = getattr(exporter, "compact", None)
+    if compact is None:
+        msg = f"needs a target with files to join, such as parquet:runs/, got {target!r}"
+        raise click.BadParameter(msg, param_hint="--compact")
+    done = compact()
+    tell(f"{done.before:,} files joined into {done.after:,}")
+    for fault in done.bad:
+        print_error(fault)

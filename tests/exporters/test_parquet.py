@@ -1,0 +1,361 @@
+"""Parquet: whole runs in complete files, whoever writes, dies, joins them or runs out of disk."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+from collections import deque
+from pathlib import Path
+
+import duckdb
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from orchtrace_files import ParquetExporter, compact, open_parquet
+from orchtrace_files import _parquet as parquet
+from orchtrace_otel.content.folders import LocalFolder
+from orchtrace_otel.errors import ConfigError
+from orchtrace_otel.model import Reward, Trace
+from orchtrace_otel.tables.lake import parts, read_part
+from orchtrace_otel.tables.reading import Bad, Late, read
+from orchtrace_otel.tables.spool import Spool
+from orchtrace_otel.testing.conformance_exporters import ExporterConformance
+from tests.recorded import Recorder, many
+
+
+class TestParquet(ExporterConformance):
+    """The exporter of tables keeps every promise that an exporter makes."""
+
+    can_break = True
+
+    def open(self, folder):
+        return open_parquet(f"{folder}/")
+
+    def read(self, folder):
+        items = list(read(str(folder)))
+        assert not [item for item in items if isinstance(item, Bad)]
+        return [item.to_dict() for item in items if isinstance(item, Trace)]
+
+    def read_rewards(self, folder):
+        late = [item for item in read(str(folder)) if isinstance(item, Late)]
+        return [{"run_id": item.run_id, **item.reward.to_dict()} for item in late]
+
+    def break_target(self, folder):
+        for name in ("events", "runs"):
+            (folder / name).exists() and (folder / name).rmdir()
+            (folder / name).touch()
+
+
+@pytest.fixture
+def traces(tmp_path: Path) -> list[Trace]:
+    """A dozen runs of three calls each."""
+    return many(Recorder(tmp_path / "recorded"), 12, tasks=4)
+
+
+def filled(folder: Path, traces: list[Trace], query: str = "") -> Path:
+    """A lake with these runs."""
+    exporter = open_parquet(f"{folder}{query}")
+    for trace in traces:
+        exporter.export(trace)
+    exporter.shutdown()
+    return folder
+
+
+def found(folder: Path) -> dict[str, Trace]:
+    """The runs that a lake gives back."""
+    return {item.trace_id: item for item in read(str(folder)) if isinstance(item, Trace)}
+
+
+def by_id(traces: list[Trace]) -> dict[str, Trace]:
+    """Runs by their id."""
+    return {trace.trace_id: trace for trace in traces}
+
+
+def test_duckdb_polars_and_pandas_read_every_table(tmp_path: Path, traces: list[Trace]) -> None:
+    """Each finds the same rows, joins them by run, and sees the date as a column."""
+    lake = filled(tmp_path / "lake", traces)
+    for table in ("runs", "events", "edges", "turns", "rewards", "decisions"):
+        files = f"{lake}/{table}/**/*.parquet"
+        counted = "select count(*), count(distinct run_id), min(date) from read_parquet(?)"
+        rows, runs, date = duckdb.execute(counted, [files]).fetchone()
+        lazy = pl.scan_parquet(files, hive_partitioning=True).collect()
+        frame = pd.read_parquet(lake / table)
+        assert (lazy.height, len(frame)) == (rows, rows)
+        assert (runs, frame["run_id"].nunique()) == (12, 12)
+        assert str(date) == str(lazy["date"][0]) == str(frame["date"][0])
+    query = """
+        select turns.agent, count(*), bool_and(map_extract(runs.rewards, 'task')[1] <= 1)
+        from read_parquet(?) turns join read_parquet(?) runs using (run_id)
+        group by all order by all
+    """
+    files = [f"{lake}/{table}/**/*.parquet" for table in ("turns", "runs")]
+    answer = duckdb.execute(query, files).fetchall()
+    assert answer == [("critic", 12, True), ("planner", 12, True), ("worker", 12, True)]
+
+
+def test_the_files_hold_no_type_that_spark_lacks(tmp_path: Path, traces: list[Trace]) -> None:
+    """Spark reads no unsigned integers, no nanoseconds, no null columns and no large lists."""
+
+    def flat(kind: pa.DataType) -> list[pa.DataType]:
+        if pa.types.is_map(kind):
+            return [kind.key_type, kind.item_type]
+        return [kind.value_type] if pa.types.is_list(kind) else [kind]
+
+    lake = filled(tmp_path / "lake", traces)
+    kinds = {
+        str(kind)
+        for file in lake.rglob("*.parquet")
+        for field in pq.read_schema(file)
+        for kind in flat(field.type)
+    }
+    assert kinds <= {"string", "int64", "int32", "double", "float", "bool"}
+
+
+def test_content_is_in_the_turns_only_where_it_was_asked_for(tmp_path: Path, traces) -> None:
+    """By default a row refers to content; `?content=` copies it in, token ids too."""
+    lake = filled(tmp_path / "lake", traces)
+    frame = pl.read_parquet(f"{lake}/turns/**/*.parquet")
+    assert frame["messages"].null_count() == frame.height
+    assert frame["content_ref"].null_count() == 0
+
+    store = tmp_path / "recorded" / "content"
+    full = filled(tmp_path / "full", traces, f"?content={store}")
+    frame = pl.read_parquet(f"{full}/turns/**/*.parquet")
+    assert frame["messages"].null_count() == 0
+    assert json.loads(frame["messages"][0])[0]["role"] == "system"
+    assert frame["response_ids"].list.len().to_list() == frame["logprobs"].list.len().to_list()
+    assert found(full) == by_id(traces)
+
+
+def test_runs_lie_under_the_day_on_which_they_began(tmp_path: Path, traces: list[Trace]) -> None:
+    """In UTC; those that do not say it lie under `unknown`."""
+    begun = traces[0].events[0].keys
+    late = {**begun, "start_unix_nano": begun["start_unix_nano"] + 86_400 * 10**9}
+    bare = {key: value for key, value in begun.items() if key != "start_unix_nano"}
+    first = traces[0].events[0]
+    changed = [
+        Trace(
+            f"{number}",
+            "q",
+            (type(first)(first.id, first.t, first.type, first.agent, keys),),
+            costs={"tokens": 0, "wall_clock_s": 0},
+        )
+        for number, keys in enumerate((begun, late, bare))
+    ]
+    lake = filled(tmp_path / "lake", changed)
+    days = sorted(path.name for path in (lake / "runs").iterdir())
+    assert days == ["date=2026-11-29", "date=2026-11-30", "date=unknown"]
+
+
+def test_parts_are_written_when_they_are_large_and_when_they_are_old(
+    tmp_path: Path, traces: list[Trace]
+) -> None:
+    """Nobody has to flush for it."""
+    exporter = ParquetExporter(LocalFolder(tmp_path / "large"), max_events=20)
+    for trace in traces:
+        exporter.export(trace)
+    assert len(list(parts(LocalFolder(tmp_path / "large")))) >= 5
+
+    exporter = ParquetExporter(LocalFolder(tmp_path / "old"), max_seconds=0.01)
+    exporter.export(traces[0])
+    exporter._timer.join(60)
+    assert found(tmp_path / "old") == by_id(traces[:1])
+
+
+def test_a_killed_writer_leaves_whole_runs_only(tmp_path: Path, traces: list[Trace]) -> None:
+    """Killed between any two files of a part, its runs are not there at all, and nothing is bad."""
+    lake = filled(tmp_path / "lake", traces[:3])
+    code = f"""
+        import os, signal, sys
+        sys.path[:0] = {sys.path!r}
+        from orchtrace_files import _parquet as parquet, open_parquet
+        from orchtrace_otel.schema import read_lines
+        puts, real = [], parquet.put
+        def put(folder, name, data):
+            if len(puts) == int(sys.argv[1]):
+                os.kill(os.getpid(), signal.SIGKILL)
+            puts.append(name)
+            real(folder, name, data)
+        parquet.put = put
+        exporter = open_parquet({str(lake)!r})
+        puts.clear()
+        for line in read_lines({str(tmp_path / "in.jsonl")!r}):
+            exporter.export(line.trace)
+        exporter.flush()
+    """
+    (tmp_path / "in.jsonl").write_text("".join(f"{one.to_json()}\n" for one in traces[3:]))
+    for files in (2, 4, 5):
+        command = [sys.executable, "-c", textwrap.dedent(code), str(files)]
+        done = subprocess.run(command, capture_output=True, check=False)
+        assert done.returncode == -signal.SIGKILL, done.stderr
+        items = list(read(str(lake)))
+        assert not [item for item in items if isinstance(item, Bad)]
+        assert found(lake) == by_id(traces[:3])
+
+
+def test_several_processes_write_one_lake(tmp_path: Path, traces: list[Trace]) -> None:
+    """Each part has a name of its own, and nothing is overwritten."""
+    lake = tmp_path / "lake"
+    children = []
+    for part in (traces[:4], traces[4:8], traces[8:]):
+        child = os.fork()
+        if child == 0:
+            filled(lake, part, "?max_events=10")
+            os._exit(0)
+        children.append(child)
+    assert [os.waitpid(child, 0)[1] for child in children] == [0, 0, 0]
+    assert found(lake) == by_id(traces)
+
+
+def test_a_forked_child_does_not_write_what_its_parent_gathered(tmp_path: Path, traces) -> None:
+    """Each run is written once, by who took it."""
+    exporter = open_parquet(str(tmp_path / "lake"))
+    exporter.export(traces[0])
+    child = os.fork()
+    if child == 0:
+        exporter.export(traces[1])
+        exporter.shutdown()
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+    exporter.shutdown()
+    with Spool() as spool:
+        assert not list(spool.take(read(str(tmp_path / "lake"))))
+        assert (spool.counts.runs, spool.counts.superseded) == (2, 0)
+
+
+def test_a_full_disk_leaves_nothing_half_written_and_is_tried_again(
+    tmp_path: Path, traces: list[Trace], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The error names the file; what waits is written once there is room."""
+    lake = tmp_path / "lake"
+    exporter = open_parquet(str(lake))
+    exporter.export(traces[0])
+    real = os.fsync
+
+    def full(descriptor: int) -> None:
+        if "decisions" in str(Path(f"/proc/self/fd/{descriptor}").readlink()):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        real(descriptor)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(parquet.os, "fsync", full)
+        with pytest.raises(OSError, match="No space left") as raised:
+            exporter.flush()
+    assert "decisions" in raised.value.filename
+    assert not [path for path in lake.rglob("*") if path.is_file()]
+    assert "1 runs wait" in exporter.complaints()[0]
+    exporter.flush()
+    assert found(lake) == by_id(traces[:1])
+    assert exporter.complaints() == []
+
+
+def test_what_cannot_be_written_for_long_is_lost_oldest_first_and_told(
+    tmp_path: Path, traces: list[Trace], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Memory is bounded, and the pipeline hears of it."""
+    exporter = ParquetExporter(LocalFolder(tmp_path / "lake"), max_events=12)
+
+    def refuse(*_: object) -> None:
+        raise OSError(errno.EACCES, os.strerror(errno.EACCES))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(parquet, "put", refuse)
+        with pytest.raises(OSError, match="runs are lost"):
+            deque(map(exporter.export, traces), maxlen=0)
+    exporter.flush()
+    kept = found(tmp_path / "lake")
+    assert len(kept) + exporter.lost < len(traces)
+    assert traces[0].trace_id not in kept
+    assert f"{exporter.lost} runs were lost (Permission denied)" in exporter.complaints()[0]
+
+
+def test_joining_small_parts_loses_nothing_and_leaves_large_ones(tmp_path, traces) -> None:
+    """Readers see the same runs before and after; a part that is bad stays as it is."""
+    lake = filled(tmp_path / "lake", traces, "?max_events=10")
+    before = list(parts(LocalFolder(lake)))
+    (lake / "runs" / "date=2026-11-29" / "cut.parquet").write_bytes(b"PAR1")
+    done = compact(str(lake), max_events=60)
+
+    assert done.before == len(before)
+    assert 1 < done.after < len(before)
+    assert "cut.parquet must be a whole Parquet file" in done.bad[0]
+    assert found(lake) == by_id(traces)
+    sizes = [
+        read_part(LocalFolder(lake), part)["events"].num_rows
+        for part in parts(LocalFolder(lake))
+        if "cut" not in part
+    ]
+    assert all(size <= 60 for size in sizes)
+
+
+def test_a_lake_behind_a_url_is_written_and_read(traces: list[Trace]) -> None:
+    """Any URL that fsspec knows."""
+    exporter = open_parquet("memory://lake-of-a-test")
+    for trace in traces:
+        exporter.export(trace)
+    exporter.amend(traces[0].trace_id, Reward(id="x", component="late", value=1.0))
+    exporter.shutdown()
+    items = list(read("memory://lake-of-a-test"))
+    assert {item.trace_id: item for item in items if isinstance(item, Trace)} == by_id(traces)
+    assert [item.run_id for item in items if isinstance(item, Late)] == [traces[0].trace_id]
+
+
+def test_what_is_no_part_of_this_layout_is_told_and_passed_over(tmp_path, traces) -> None:
+    """A missing table, another program's file, and a later layout each cost that part alone."""
+    lake = filled(tmp_path / "lake", traces[:2])
+    day = "date=2026-11-29"
+    for name in ("gone", "other", "newer"):
+        filled(tmp_path / name, [traces[5]])
+        (part,) = parts(LocalFolder(tmp_path / name))
+        for table in ("runs", "events", "edges", "turns", "rewards", "decisions"):
+            file = tmp_path / name / table / part
+            content = pq.read_table(file)
+            if name == "newer":
+                mark = {b"orchtrace.tables": f"{table} 99".encode()}
+                content = content.replace_schema_metadata(mark)
+            elif name == "other":
+                content = content.replace_schema_metadata({})
+            pq.write_table(content, lake / table / day / f"{name}.parquet")
+    (lake / "turns" / day / "gone.parquet").unlink()
+
+    why = sorted(item.why for item in read(str(lake)) if isinstance(item, Bad))
+    assert [one.partition(";")[0] for one in why] == [
+        f"runs/{day}/newer.parquet must be of layout 1 or before, came 99",
+        f"runs/{day}/other.parquet must be the table runs as orchtrace writes it, came another "
+        "Parquet file",
+        f"turns/{day}/gone.parquet must lie beside runs/{day}/gone.parquet, and is missing",
+    ]
+    assert found(lake) == by_id(traces[:2])
+
+
+def test_columns_that_came_later_are_null_in_older_files(tmp_path: Path, traces) -> None:
+    """A file of the same layout with a column less, or one more, is read."""
+    lake = filled(tmp_path / "lake", traces[:1])
+    (part,) = parts(LocalFolder(lake))
+    file = lake / "turns" / part
+    older = pq.read_table(file).drop_columns(["response_id"])
+    newer = older.append_column("of_the_future", pa.array([1] * older.num_rows))
+    pq.write_table(newer.replace_schema_metadata(older.schema.metadata), file)
+    assert found(lake) == by_id(traces[:1])
+
+
+@pytest.mark.parametrize("target", ["", "runs?max_events=0", "runs?color=red"])
+def test_a_wrong_target_says_what_must_hold(target: str) -> None:
+    """It is refused when it is opened."""
+    with pytest.raises(ConfigError, match="takes a folder or a URL"):
+        open_parquet(target)
+
+
+def test_a_place_that_cannot_be_written_is_refused_at_once(tmp_path: Path) -> None:
+    """The message names the place and the reason."""
+    (tmp_path / "file").touch()
+    with pytest.raises(ConfigError, match=r"must be able to write .*file"):
+        open_parquet(str(tmp_path / "file"))

@@ -70,7 +70,7 @@ def fit_stop_value(
     margin = 0.0
     if most_premature is not None:
         margin = _margin(table, going_on.induced.gain, most_premature)
-    confidence = dict(zip(_ids(courses), success.estimate, strict=True))
+    confidence = dict(zip(_ids(courses), map(float, success.estimate), strict=True))
     value = value_of_policy(table, worth, going_on.induced.gain + margin <= 0)
     return StopValue(
         features=names,

@@ -4,7 +4,8 @@ After Longstaff and Schwartz, with one change: what stopping is worth is not see
 it is decided, so it is a regression of its own. Stopping and going on are compared
 within a run: the target is what the policy's later stop was worth, less the price of the
 steps until then, less what stopping here was worth. What a run's luck adds to both
-falls out of that.
+falls out of that. Where a log ends though no limit ended it, a policy that would have
+gone on is worth what the sweep before says of going on from there.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ class Table:
         course: Place of the row's course.
         task: Number of its task.
         is_last: Whether the log ends there; what came after, nobody knows.
+        is_free: Whether the log ends there and a policy could have gone on: no limit ended it.
     """
 
     x: Floats
@@ -38,6 +40,7 @@ class Table:
     course: Places
     task: Places
     is_last: Flags
+    is_free: Flags
 
     @property
     def is_graded(self) -> Flags:
@@ -74,6 +77,7 @@ def tabulate(courses: Sequence[Course], names: Sequence[str], cost: float) -> Ta
         which,
         np.array([tasks[courses[number].task] for number in course_of], dtype=np.intp),
         is_last,
+        is_last & ~np.array([courses[number].is_limited for number in course_of], dtype=np.bool_),
     )
 
 
@@ -89,9 +93,12 @@ def value_of_policy(table: Table, worth: Floats, stops: Flags) -> Floats:
     return value
 
 
-def gains_of_going_on(table: Table, worth: Floats, stops: Flags) -> Floats:
-    """Return what going on from each row gained on stopping there; NaN at the log's end."""
-    value = value_of_policy(table, worth, stops)
+def gains_of_going_on(table: Table, worth: Floats, stops: Flags, ahead: Floats) -> Floats:
+    """Return what going on from each row gained on stopping there; NaN at the log's end.
+
+    Where the log ended and the policy would have gone on, `ahead` is what that gains.
+    """
+    value = value_of_policy(table, worth + np.where(table.is_free, ahead, 0.0), stops)
     gains = np.append(value[1:], np.nan) - table.price - worth
     gains[table.is_last] = np.nan
     return gains
@@ -129,7 +136,8 @@ def induce(table: Table, worth: Floats, fold: Places, regress: Regression, sweep
     targets: Floats = np.zeros(len(worth))
     models: list[Fitted] = []
     for _ in range(sweeps):
-        targets = gains_of_going_on(table, worth, stops)
+        ahead = np.clip(gain, 0.0, 1.0 - worth)
+        targets = gains_of_going_on(table, worth, stops, ahead)
         gain = np.empty(len(worth))
         models = []
         for one in range(folds):

@@ -273,10 +273,14 @@ def _numbers(what: str, given: object) -> Numbers:
         msg = f"{what} must be an object, got {type(given).__name__}"
         raise StoppingError(msg)
     found = cast("dict[str, object]", given)
-    return {
-        name: value if value is None or isinstance(value, str) else number(f"{what}.{name}", value)
-        for name, value in found.items()
-    }
+    return {name: _kept(f"{what}.{name}", value) for name, value in found.items()}
+
+
+def _kept(what: str, value: object) -> float | int | str | None:
+    """Keep a fact; an int stays one, so that a model that is loaded has its own version."""
+    if value is None or isinstance(value, str):
+        return value
+    return value if isinstance(value, int) else number(what, value)
 
 
 def _one_line(error: BaseException) -> str:

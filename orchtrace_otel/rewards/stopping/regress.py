@@ -10,7 +10,8 @@ from orchtrace_otel.rewards.stopping.heads import Head, Linear, Tree, Trees
 
 _PENALTIES: Final = tuple(10.0**power for power in range(-2, 5))
 _TREES: Final = 60
-_DEPTH: Final = 3
+_FEW: Final = 20
+_DEPTH: Final = 2
 
 
 class Fitted(Protocol):
@@ -41,7 +42,7 @@ def fit_trees(x: Floats, y: Floats, count: int = _TREES, depth: int = _DEPTH) ->
 
 def fit_few_trees(x: Floats, y: Floats) -> Fitted:
     """Fit a handful of trees, for what need not be exact."""
-    return _Trees(x, y, 20, 3)
+    return _Trees(x, y, _FEW, _DEPTH)
 
 
 LEARNERS: Final[dict[str, Regression]] = {"linear": fit_linear, "trees": fit_trees}
@@ -77,7 +78,7 @@ class _Trees:
             learning_rate=0.1,
             subsample=0.6,
             max_features=0.5,
-            min_samples_leaf=max(5, len(x) // 200),
+            min_samples_leaf=min(max(20, len(x) // 200), max(len(x) // 10, 1)),
             random_state=0,
         )
         self._model.fit(x, y)

@@ -15,7 +15,7 @@ from orchtrace_otel.collect.archive import Archive
 from orchtrace_otel.collect.closing import Closer
 from orchtrace_otel.collect.parts import Part, Rejected, parts_of
 from orchtrace_otel.collect.runs import OpenRuns, OpenTrace
-from orchtrace_otel.collect.spool import LOGS, Record, Spool
+from orchtrace_otel.collect.spool import LOGS, SPANS, Record, Spool
 from orchtrace_otel.collect.verdicts import Verdict, parse, verdicts
 from orchtrace_otel.collect.writing import Accepted
 
@@ -23,6 +23,9 @@ _logger = logging.getLogger("orchtrace_otel")
 
 _ROUND_S: Final = 0.2
 """How long a round closes traces before it commits and looks what came."""
+
+_MOST_SEGMENTS: Final = 16
+"""Segments of the spool beyond which what old ones hold is written anew."""
 
 _RETRY_S: Final = 1.0
 _PAUSE_S: Final = 0.2
@@ -154,6 +157,7 @@ class Builder:
                 self._close(opened, "end")
         self._forget(began)
         self._commit()
+        self._move_up()
 
     def _absorb(self, accepted: Accepted, now: float) -> None:
         """Take up a record; once more does no harm, should it fail in the middle."""
@@ -226,6 +230,23 @@ class Builder:
         """Take late rewards again whose taking did not come to count."""
         for verdict in self._done.verdicts:
             self._archive.add(verdict)
+
+    def _move_up(self) -> None:
+        """Write spans of runs that are open for long anew, so that old segments can go.
+
+        Without it a run that stays open would keep the whole segment it began in.
+        """
+        oldest = self._spool.oldest()
+        if oldest is None or self._spool.segments <= _MOST_SEGMENTS:
+            return
+        for opened in self.runs:
+            if oldest in opened.segments:
+                data = b"".join(opened.parts[opened.kept :])
+                segment = self._spool.append([(SPANS, data)])
+                left, opened.segments = opened.segments, {segment}
+                for one in left:
+                    self._spool.release(one)
+                self._metrics.count("moved", by=len(data))
 
     def _forget(self, now: float) -> None:
         if now - self._forgot >= _FORGET_S:

@@ -16,7 +16,7 @@ import grpc.aio
 
 from orchtrace_otel.collect import answers
 from orchtrace_otel.collect.admission import RefusedError, check_token
-from orchtrace_otel.collect.inflating import GZIP_MAGIC
+from orchtrace_otel.collect.inflating import GZIP_MAGIC, Encoding
 from orchtrace_otel.collect.intake import Intake, Signal
 
 _SERVICES: Final[dict[Signal, str]] = {
@@ -63,8 +63,8 @@ def _taking(
         try:
             check_token(_authorization(context), token)
             with intake.in_flight.of(len(data)):
-                is_gzip = data.startswith(GZIP_MAGIC)
-                answer = await intake.take(signal, data, is_gzip=is_gzip)
+                encoding: Encoding = "gzip" if data.startswith(GZIP_MAGIC) else "identity"
+                answer = await intake.take(signal, data, encoding=encoding)
             return answers.response(signal, answer)
         except RefusedError as refusal:
             details = answers.status_of(refusal)

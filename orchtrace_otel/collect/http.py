@@ -16,6 +16,7 @@ from starlette.routing import Route
 
 from orchtrace_otel.collect import answers
 from orchtrace_otel.collect.admission import RefusedError, check_token
+from orchtrace_otel.collect.inflating import Encoding
 from orchtrace_otel.collect.intake import Intake, Signal
 from orchtrace_otel.collect.metrics import Metrics
 
@@ -67,10 +68,10 @@ def _taking(
         try:
             check_token(request.headers.get("authorization"), token)
             _check_type(_content_type(request))
-            is_gzip = _is_gzip(request)
+            encoding = _encoding(request)
             with intake.in_flight.of(_length(request, intake.bounds.request_bytes)):
                 body = await _body(request, intake.bounds.request_bytes)
-                answer = await intake.take(signal, body, is_gzip=is_gzip, is_json=is_json)
+                answer = await intake.take(signal, body, encoding=encoding, is_json=is_json)
         except RefusedError as refusal:
             return _answer(refusal, is_json=is_json)
         except ClientDisconnect:
@@ -96,12 +97,17 @@ def _is_json(request: Request) -> bool:
     return _content_type(request) == JSON
 
 
-def _is_gzip(request: Request) -> bool:
-    encoding = request.headers.get("content-encoding", "identity").strip().lower()
-    if encoding not in {"gzip", "identity", ""}:
-        msg = f"a body must have the encoding gzip or none, came {encoding[:80]!r}"
-        raise RefusedError(msg, "unsupported")
-    return encoding == "gzip"
+def _encoding(request: Request) -> Encoding:
+    match request.headers.get("content-encoding", "").strip().lower():
+        case "" | "identity":
+            return "identity"
+        case "gzip":
+            return "gzip"
+        case "deflate":
+            return "deflate"
+        case other:
+            msg = f"a body must have the encoding gzip, deflate or none, came {other[:80]!r}"
+            raise RefusedError(msg, "unsupported")
 
 
 def _length(request: Request, most: int) -> int:

@@ -3,42 +3,48 @@
 from __future__ import annotations
 
 import zlib
-from typing import Final
+from typing import Final, Literal, TypeAlias
 
 from orchtrace_otel.collect.admission import RefusedError
+
+Encoding: TypeAlias = Literal["identity", "gzip", "deflate"]
 
 GZIP_MAGIC: Final = b"\x1f\x8b"
 """How gzip begins; no protobuf message does, for 0x1f names a field of a kind that is none."""
 
-_GZIP: Final = 16 + zlib.MAX_WBITS
+_WINDOW: Final[dict[Encoding, int]] = {
+    "gzip": 16 + zlib.MAX_WBITS,
+    "deflate": zlib.MAX_WBITS,
+}
 _STEP: Final = 2**20
 
 
-def inflate(data: bytes, most: int) -> bytes:
-    """Return what a gzip body holds.
+def inflate(data: bytes, encoding: Encoding, most: int) -> bytes:
+    """Return what a compressed body holds.
 
     Args:
         data: The body, of one or several members.
+        encoding: How it is compressed.
         most: Bytes that it may become.
 
     Raises:
-        RefusedError: If it becomes more, or is no whole gzip.
+        RefusedError: If it becomes more, or is not whole.
 
     Example:
         >>> import gzip
-        >>> inflate(gzip.compress(b"spans"), 10)
+        >>> inflate(gzip.compress(b"spans"), "gzip", 10)
         b'spans'
     """
     pieces: list[bytes] = []
     size = 0
     rest = data
     while rest:
-        member = zlib.decompressobj(_GZIP)
+        member = zlib.decompressobj(_WINDOW[encoding])
         while not member.eof:
             try:
                 piece = member.decompress(rest, min(_STEP, most - size + 1))
             except zlib.error:
-                msg = "a body of encoding gzip must be gzip"
+                msg = f"a body of encoding {encoding} must be {encoding}"
                 raise RefusedError(msg, "invalid") from None
             rest = member.unconsumed_tail
             size += len(piece)
@@ -46,7 +52,7 @@ def inflate(data: bytes, most: int) -> bytes:
                 msg = f"a body must not become more than {most} bytes when it is decompressed"
                 raise RefusedError(msg, "too_large")
             if not piece and not rest and not member.eof:
-                msg = "a body of encoding gzip must be whole, came its beginning"
+                msg = f"a body of encoding {encoding} must be whole, came its beginning"
                 raise RefusedError(msg, "invalid")
             pieces.append(piece)
         rest = member.unused_data

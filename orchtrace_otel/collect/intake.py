@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 from orchtrace_otel.collect import parts, spool, verdicts
 from orchtrace_otel.collect.admission import Bounds, InFlight, RefusedError
-from orchtrace_otel.collect.inflating import inflate
+from orchtrace_otel.collect.inflating import Encoding, inflate
 from orchtrace_otel.collect.metrics import Metrics
 from orchtrace_otel.collect.parts import Part, Rejected
 from orchtrace_otel.collect.writing import Writer
@@ -62,7 +62,7 @@ class Intake:
         return ["this collector is about to end"] if self.is_ending else self._faults()
 
     async def take(
-        self, signal: Signal, body: bytes, *, is_gzip: bool = False, is_json: bool = False
+        self, signal: Signal, body: bytes, *, encoding: Encoding = "identity", is_json: bool = False
     ) -> Answer:
         """Check a body, and return once what it holds is in the spool.
 
@@ -70,20 +70,22 @@ class Intake:
             RefusedError: If nothing of it was taken.
         """
         try:
-            answer = await self._take(signal, body, is_gzip=is_gzip, is_json=is_json)
+            answer = await self._take(signal, body, encoding=encoding, is_json=is_json)
         except RefusedError as refusal:
             self._metrics.count("requests", f"{signal}:{refusal.why}")
             raise
         self._metrics.count("requests", f"{signal}:accepted")
         return answer
 
-    async def _take(self, signal: Signal, body: bytes, *, is_gzip: bool, is_json: bool) -> Answer:
+    async def _take(
+        self, signal: Signal, body: bytes, *, encoding: Encoding, is_json: bool
+    ) -> Answer:
         for fault in self.faults():
             # The spool's own fault is found out by trying.
             if fault != self._writer.fault:
                 raise RefusedError(fault, "unavailable", 2)
-        if is_gzip:
-            body = inflate(body, self.bounds.request_bytes)
+        if encoding != "identity":
+            body = inflate(body, encoding, self.bounds.request_bytes)
         rejected = Rejected()
         if signal == "traces":
             kind, payload, content = self._traces(body, rejected, is_json=is_json)

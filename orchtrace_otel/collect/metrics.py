@@ -23,6 +23,7 @@ _COUNTERS: Final = {
     "closed": "OTel traces closed, by why",
     "failures": "Failures, by what failed",
     "bytes": "Bytes of spans acknowledged",
+    "moved": "Bytes of the spool written anew, of runs that are open for long",
 }
 _GAUGES: Final = {
     "open_traces": "OTel traces open",

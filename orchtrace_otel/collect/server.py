@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import gc
 import logging
 import signal
 import socket
+import ssl
 import sys
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import IO, Any, Final, Literal
 
 import uvicorn
 
@@ -78,6 +80,25 @@ class Options:
     bounds: Bounds = field(default_factory=Bounds)
 
 
+def _locked(folder: Path) -> IO[bytes]:
+    """Keep other collectors off a store, until the file is closed or the process ends.
+
+    Raises:
+        ConfigError: If another one has it, or it cannot be written.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        file = (folder / ".collect.lock").open("ab")
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        msg = f"--store must be a folder of one collector, got {str(folder)!r}, where another runs"
+        raise ConfigError(msg) from error
+    except OSError as error:
+        msg = f"--store must be a folder to write, got {str(folder)!r} ({error.strerror})"
+        raise ConfigError(msg) from error
+    return file
+
+
 class Collector:
     """Everything behind the two ways in.
 
@@ -90,6 +111,7 @@ class Collector:
         bounds = options.bounds
         sync = options.fsync != "never"
         folder = options.store
+        self._lock = _locked(folder)
         self.metrics = Metrics()
         self.store = Store(folder, options.tables, sync=sync)
         archive_path = folder / "archive.sqlite"
@@ -148,7 +170,7 @@ class Collector:
         self.writer.stop()
         self.builder.stop()
         self.spool.close()
-        for part in (self.store, self._archive, self._stored, self._kept):
+        for part in (self.store, self._archive, self._stored, self._kept, self._lock):
             part.close()
 
 
@@ -183,39 +205,57 @@ async def serve(
     Raises:
         ConfigError: If an address cannot be listened on, or TLS is half given.
     """
-    if (options.certificate is None) != (options.key is None):
-        msg = "TLS needs a certificate and its key, got one of them; give both or neither"
-        raise ConfigError(msg)
     _tune()
-    collector = Collector(options)
     ended = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, ended.set)
+    _check_tls(options)
+    collector = Collector(options)
     await loop.run_in_executor(None, collector.start)
     try:
-        async with asyncio.TaskGroup() as group:
-            http, http_server = _http(options, collector)
-            grpc, grpc_server = await _grpc(options, collector)
-            serving = None
-            if http is not None:
-                serving = group.create_task(http_server.serve(sockets=[http]))
-            listening(None if http is None else http.getsockname()[:2], grpc)
-            await ended.wait()
-            collector.intake.is_ending = True
-            if http_server is not None:
-                http_server.should_exit = True
-            if grpc_server is not None:
-                await grpc_server.stop(_GRACE_S)
-            if serving is not None:
-                await serving
+        http = None if options.http is None else _bound(options.http)
+        grpc = None if options.grpc is None else await _grpc(options.grpc, options, collector)
+        waiting = [asyncio.create_task(ended.wait())]
+        http_server = _http(options, collector)
+        if http is not None:
+            waiting.append(asyncio.create_task(_serve_http(http_server, http)))
+        listening(None if http is None else http.getsockname()[:2], grpc and grpc[0])
+        await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+        collector.intake.is_ending = True
+        http_server.should_exit = True
+        ended.set()
+        if grpc is not None:
+            await grpc[1].stop(_GRACE_S)
+        await asyncio.gather(*waiting)
     finally:
         await loop.run_in_executor(None, collector.stop)
 
 
-def _http(options: Options, collector: Collector) -> tuple[socket.socket | None, Any]:
-    if options.http is None:
-        return None, None
+async def _serve_http(server: uvicorn.Server, listener: socket.socket) -> Literal[True]:
+    await server.serve(sockets=[listener])
+    return True
+
+
+def _check_tls(options: Options) -> None:
+    """Look at the certificate before anything listens.
+
+    Raises:
+        ConfigError: If TLS is half given, or a file is none.
+    """
+    certificate, key = options.certificate, options.key
+    if (certificate is None) != (key is None):
+        msg = "TLS needs a certificate and its key, got one of them; give both or neither"
+        raise ConfigError(msg)
+    if certificate is not None:
+        try:
+            ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certificate, key)
+        except OSError as error:
+            msg = f"--tls-cert and --tls-key must be a certificate and its key, got {error}"
+            raise ConfigError(msg) from error
+
+
+def _http(options: Options, collector: Collector) -> uvicorn.Server:
     config = uvicorn.Config(
         over_http.application(collector.intake, collector.metrics, options.token),
         log_config=None,
@@ -226,7 +266,7 @@ def _http(options: Options, collector: Collector) -> tuple[socket.socket | None,
         ssl_keyfile=options.key,
         timeout_graceful_shutdown=_GRACE_S,
     )
-    return _bound(options.http), _Server(config)
+    return _Server(config)
 
 
 def _bound(address: Address) -> socket.socket:
@@ -240,10 +280,8 @@ def _bound(address: Address) -> socket.socket:
         raise ConfigError(msg) from error
 
 
-async def _grpc(options: Options, collector: Collector) -> tuple[Address | None, Any]:
-    if options.grpc is None:
-        return None, None
-    host, port = options.grpc
+async def _grpc(address: Address, options: Options, collector: Collector) -> tuple[Address, Any]:
+    host, port = address
     server = over_grpc.server(collector.intake, options.token)
     where = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
     try:

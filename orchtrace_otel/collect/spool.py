@@ -67,6 +67,7 @@ class Spool:
         self._fsync = fsync
         self._segment_bytes = segment_bytes
         self._lock = threading.Lock()
+        self._appending = threading.Lock()
         folder.mkdir(parents=True, exist_ok=True)
         self._sizes = {int(path.stem): path.stat().st_size for path in folder.glob("*.spool")}
         self._before = sorted(self._sizes)
@@ -128,6 +129,10 @@ class Spool:
             for kind, payload in records
             for part in (_HEAD.pack(len(payload), zlib.crc32(payload, kind), kind), payload)
         )
+        with self._appending:
+            return self._append(data, len(records))
+
+    def _append(self, data: bytes, count: int) -> int:
         if self._descriptor < 0 or self._sizes[self._active] >= self._segment_bytes:
             self._begin()
         size = self._sizes[self._active]
@@ -141,7 +146,7 @@ class Spool:
             raise
         with self._lock:
             self._sizes[self._active] = size + len(data)
-            self._holds[self._active] += len(records)
+            self._holds[self._active] += count
         return self._active
 
     def _begin(self) -> None:

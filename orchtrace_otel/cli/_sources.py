@@ -1,22 +1,20 @@
-"""What `export` and `convert` read: traces as JSON lines or Parquet, and spans as OTLP JSON."""
+"""What `export` and `convert` read: traces as JSON lines or Parquet, and files of spans."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from orchtrace_otel import otlp
 from orchtrace_otel.cli._files import STDIN
-from orchtrace_otel.errors import TraceFormatError
+from orchtrace_otel.sources import Unread, kind_of, read_spans
 from orchtrace_otel.tables.lake import is_lake
 from orchtrace_otel.tables.reading import Bad, Item, line_files, read_file, read_lake
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-_HEAD: Final = 4_096
 
 # click's parameter types are generic for type checkers only, until its newest releases.
 if TYPE_CHECKING:
@@ -43,36 +41,33 @@ class Place(_ParamType):
 
 
 def read_place(place: str) -> Iterator[Item]:
-    """Go through a file or folder of traces, a lake, or files of OTLP JSON among them."""
+    """Go through a file or folder of traces, a lake, or files of spans among them."""
     path = Path(place)
     if "://" in place or (path.is_dir() and is_lake(path)):
         yield from read_lake(place)
     if "://" in place:
         return
+    of_spans = [file for file in _files(path) if kind_of(file) is not None]
     files = line_files(path) if path.is_dir() else [path]
-    found = False
     for file in files:
-        found = True
-        yield from _read_spans(file) if _holds_spans(file) else read_file(file)
-    if not found and not is_lake(path):
-        yield Bad(place, "must hold *.jsonl, *.json or tables of Parquet, came one without")
+        if file not in of_spans:
+            yield from read_file(file)
+    yield from _built(of_spans)
+    if not files and not of_spans and not is_lake(path):
+        yield Bad(place, "must hold *.jsonl, *.json, spans or Parquet, came one without")
 
 
-def _holds_spans(file: Path) -> bool:
-    """Whether a file is OTLP JSON, as the collector's file exporter writes it."""
-    if not file.is_file():
-        return False
-    with file.open("rb") as opened:
-        return b'"resourceSpans"' in opened.read(_HEAD)
+def _files(path: Path) -> list[Path]:
+    return sorted(path.iterdir()) if path.is_dir() else [path]
 
 
-def _read_spans(file: Path) -> Iterator[Item]:
-    """Build the runs of a file of spans: those of a run may stand anywhere in it."""
+def _built(files: list[Path]) -> Iterator[Item]:
+    """Build the runs of files of spans: those of a run may stand anywhere in all of them."""
     received: list[otlp.Received] = []
-    with file.open("rb") as lines:
-        for number, line in enumerate(lines, 1):
-            try:
-                received += otlp.read_lines(line)
-            except TraceFormatError as error:
-                yield Bad(f"{file}:{number}", str(error))
+    for file in files:
+        for one in read_spans(file):
+            if isinstance(one, Unread):
+                yield Bad(*one)
+            else:
+                received.append(one)
     yield from otlp.traces(received)

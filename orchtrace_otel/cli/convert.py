@@ -31,10 +31,11 @@ _SHOWN = 5
 def command(places: tuple[str, ...], *, target: str, compact: bool) -> int:
     """Read the runs in IN and write them to an exporter's target.
 
-    IN: files or folders of traces as JSON lines, folders or URLs of Parquet, and files of spans
-    as OTLP JSON, of which the runs are built. Of several revisions of a run the highest is
-    taken, once, with the rewards that came after it. Traces do not become OTLP again: a trace
-    says what happened, not which spans told it. Keep the spans, or have a collector write them.
+    IN: files or folders of traces as JSON lines, folders or URLs of Parquet, and files or folders
+    of spans, as the Collector's file exporter or ClickHouse writes them, of which the runs are
+    built. Of several revisions of a run the highest is taken, once, with the rewards that came
+    after it. Traces do not become OTLP again: a trace says what happened, not which spans told
+    it. Keep the spans, or have a collector write them.
     """
     if target.partition(":")[0].startswith("otlp"):
         msg = "traces cannot be turned into spans again; convert writes jsonl: and parquet:"

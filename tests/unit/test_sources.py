@@ -1,0 +1,104 @@
+"""Files of spans are told apart by what is in them, and read to the same runs."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+
+from orchtrace_otel import otlp, schema
+from orchtrace_otel.cli.convert import command
+from orchtrace_otel.sources import Unread, kind_of, read_spans
+from tests.fuzz.make_corpus import ROW, base64
+from tests.unit.dialects.stories import TELLERS, request
+
+SPANS = TELLERS["openinference"]()
+EXPECTED = [schema.dump(trace) for trace in otlp.traces(otlp.read_json(request(SPANS)))]
+
+
+def messages() -> bytes:
+    """Two requests in protobuf, each behind its length."""
+    parse = pytest.importorskip("google.protobuf.json_format").ParseDict
+    service = pytest.importorskip("opentelemetry.proto.collector.trace.v1.trace_service_pb2")
+    made = b""
+    for part in (SPANS[:5], SPANS[5:]):
+        told = json.loads(request(part))
+        for one in told["resourceSpans"][0]["scopeSpans"][0]["spans"]:
+            for key in {"traceId", "spanId", "parentSpanId"} & one.keys():
+                one[key] = base64(one[key])
+        data = parse(told, service.ExportTraceServiceRequest()).SerializeToString()
+        made += len(data).to_bytes(4) + data
+    return made
+
+
+def lines() -> bytes:
+    """A request a line, as the Collector's file exporter writes."""
+    return b"".join(request([span]) + b"\n" for span in SPANS)
+
+
+def pretty() -> bytes:
+    """One request over many lines."""
+    return json.dumps(json.loads(request(SPANS)), indent=2).encode()
+
+
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize(
+    ("make", "kind"),
+    [(lines, "otlp_json"), (pretty, "otlp_json"), (messages, "otlp_messages")],
+)
+def test_what_a_collector_writes_is_read(make, kind: str, packed: bool, tmp_path: Path) -> None:
+    """JSON lines, one document, protobuf behind lengths; packed with gzip or not."""
+    file = tmp_path / "spans"
+    file.write_bytes(gzip.compress(make()) if packed else make())
+    assert kind_of(file) == kind
+    received = [one for one in read_spans(file) if not isinstance(one, Unread)]
+    assert [schema.dump(trace) for trace in otlp.traces(received)] == EXPECTED
+
+
+def test_rows_are_told_from_requests_and_traces(tmp_path: Path) -> None:
+    """Rows of ClickHouse are rows; a trace of ours, a text and a folder hold no spans."""
+    rows, trace, text = (tmp_path / name for name in ("rows", "trace.jsonl", "text"))
+    rows.write_text(json.dumps(ROW))
+    trace.write_bytes(EXPECTED[0])
+    text.write_text("no")
+    kinds = [kind_of(path) for path in (rows, trace, text, tmp_path, tmp_path / "none")]
+    assert kinds == ["rows", None, None, None, None]
+    assert [type(one) for one in read_spans(text)] == [Unread]
+
+
+def test_what_cannot_be_read_costs_itself_alone(tmp_path: Path) -> None:
+    """A broken line, a message that ends early, a packed file that does; the rest is read."""
+    broken = tmp_path / "broken.jsonl"
+    broken.write_bytes(request(SPANS[:6]) + b"\n{\n" + request(SPANS[6:]))
+    found = list(read_spans(broken))
+    assert [one.where for one in found if isinstance(one, Unread)] == [f"{broken}:2"]
+    assert len(found) == len(SPANS) + 1
+    cut = tmp_path / "cut"
+    cut.write_bytes(messages()[:-9])
+    *read, unread = read_spans(cut)
+    assert len(read) == 5
+    assert "behind its length" in unread.why
+    packed = tmp_path / "packed.gz"
+    packed.write_bytes(gzip.compress(lines() * 99)[:-200])
+    assert kind_of(packed) == "otlp_json"
+    assert isinstance(list(read_spans(packed))[-1], Unread)
+
+
+def test_messages_that_are_packed_say_what_to_do(tmp_path: Path) -> None:
+    """zstd, which the file exporter can use, is named."""
+    with pytest.raises(otlp.TraceFormatError, match="got zstd"):
+        list(otlp.read_messages((8).to_bytes(4) + b"\x28\xb5\x2f\xfd" + bytes(4)))
+
+
+def test_convert_builds_runs_from_rotated_files(tmp_path: Path, capsys) -> None:
+    """A run whose spans lie in two files of a folder is one run."""
+    folder = tmp_path / "spans"
+    folder.mkdir()
+    (folder / "data-2026-11-29T05-02-14.173.json").write_bytes(request(SPANS[:5]) + b"\n")
+    (folder / "data.json").write_bytes(request(SPANS[5:]) + b"\n")
+    target = tmp_path / "runs.jsonl"
+    assert command.main([str(folder), "--to", f"jsonl:{target}"], standalone_mode=False) == 0
+    assert target.read_bytes().splitlines() == EXPECTED
+    assert capsys.readouterr().out.startswith("1 runs written")

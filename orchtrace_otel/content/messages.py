@@ -165,7 +165,7 @@ def of_tools(given: Any) -> list[Mapping[str, Any]]:
     for one in given if is_a(given, list) or is_a(given, tuple) else ():
         asked: Any = one.get("function", one) if is_a(one, dict) else None
         if is_a(asked, dict) and asked.get("name"):
-            schema = asked.get("parameters") or asked.get("input_schema")
+            schema = asked.get("parameters", asked.get("input_schema"))
             held.append(definition(asked.get("name"), asked.get("description"), schema))
     return held
 

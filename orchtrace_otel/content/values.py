@@ -31,6 +31,8 @@ _MARGIN: Final = 4_096
 """What is redacted beyond the cut, so that no half of a secret is kept."""
 _EACH: Final = 2
 """Bytes that a value takes up at least."""
+_BLOB: Final = 15
+"""Bytes of the words around those that are encoded."""
 _LONG: Final = 10**8
 """Numbers from here on may be an account's or a card's, and are redacted as texts are."""
 _WIDEST: Final = 2**63
@@ -72,13 +74,17 @@ class Copy:
 
     def text(self, text: str) -> str:
         """Return a text, redacted and cut."""
-        is_cut = len(text) > self._left
-        kept = self._redactor.text(text[: max(self._left, 0) + _MARGIN] if is_cut else text)
-        if kept is not text and kept != text[: len(kept)]:
+        room = max(self._left, 0)
+        read = text if len(text) <= room + _MARGIN else text[: room + _MARGIN]
+        kept = self._redactor.text(read)
+        if kept is not read:
             self.flags.add(TAKEN)
-        if is_cut:
+        if read is not text:
+            # Half a secret at the end of what was read is no match; it must not move up.
+            room = max(min(room, len(kept) - _MARGIN), 0)
+        if len(kept) > room:
             self.flags.add(CUT)
-            kept = kept[: max(min(self._left, len(kept) - _MARGIN), 0)]
+            kept = kept[:room]
         if not kept.isascii():
             kept = self._encoded(kept)
         self._left -= len(kept)
@@ -141,13 +147,16 @@ class Copy:
         self.flags.add(TAKEN)
         return REDACTED
 
-    def encoded(self, value: bytes) -> dict[str, Any]:
-        """Return bytes as the conventions write them, in base 64."""
+    def encoded(self, value: bytes) -> Any:
+        """Return bytes as the conventions write them, in base 64; nothing of any with a secret."""
         data = bytes(value[: max(self._left * 3 // 4, 0)])
         if len(data) < len(value):
             self.flags.add(CUT)
+        seen = value[: len(data) + _MARGIN].decode("latin-1")
+        if self._redactor.text(seen) is not seen:
+            return self._taken()
         text = base64.b64encode(data).decode()
-        self._left -= len(text)
+        self._left -= len(text) + _BLOB
         return {"type": "blob", "content": text}
 
 

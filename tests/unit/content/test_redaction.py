@@ -1,0 +1,88 @@
+"""What looks like a secret is taken out, and what does not stays."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from orchtrace_otel.content.redaction import REDACTED, Redactor
+
+SECRETS = [
+    "Authorization: Bearer CANARYabcdef",
+    "authorization: Basic CANARYdXNlcjpw",
+    '{"password": "CANARY with spaces"}',
+    r"{\"password\": \"CANARY\"}",
+    "{'api_key': 'CANARY'}",
+    "postgres://user:CANARY@db/x",
+    "https://CANARY@host/path",
+    "https://host/path?api_key=CANARY&x=1",
+    "https://host/?access_token=CANARY",
+    "DB_PASSWORD=CANARY",
+    "X-Api-Key: CANARY",
+    "Cookie: CANARY",
+    "Set-Cookie: CANARY; path=/",
+    "key sk-CANARYCANARYCANARYCANARY here",
+    "ghp_CANARYCANARYCANARYCANARY",
+    "AKIACANARYCANARYCANA",
+    "eyJCANARYCANARY.eyJCANARYCANARY.CANARY",
+    "-----BEGIN RSA PRIVATE KEY-----\nCANARY\nCANARY\n-----END RSA PRIVATE KEY-----",
+    "-----BEGIN PRIVATE KEY-----\nCANARY cut here",
+    "token=CANARY",
+    "client_secret = CANARY",
+]
+
+
+@pytest.mark.parametrize("text", SECRETS)
+def test_known_secrets_are_taken_out(text: str) -> None:
+    """In headers, URLs, JSON, environment files and messages of errors."""
+    assert "CANARY" not in Redactor().text(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "What is the secret of a good life?",
+        "max_tokens: 512 and tokens: 7",
+        "the token was lost",
+        "a basic plan, for the bearer of this",
+        "https://host/path?page=2",
+        "me@example.org",
+        "see sk-learn",
+        "",
+    ],
+)
+def test_what_is_no_secret_stays_the_very_text(text: str) -> None:
+    """Words about secrets are none; the same object comes back, so that nothing was flagged."""
+    assert Redactor().text(text) is text
+
+
+def test_own_keys_patterns_and_functions_are_taken_out_too() -> None:
+    """Beside what is known; the function sees what the patterns left."""
+    redactor = Redactor(
+        ["Customer-No"], [r"\bDE\d{4}\b", re.compile("x+", re.IGNORECASE)], str.upper
+    )
+    assert redactor.is_secret("customer_no")
+    assert redactor.text("iban de DE1234 XX token=abc") == (
+        f"IBAN DE {REDACTED.upper()} {REDACTED.upper()} TOKEN={REDACTED.upper()}"
+    )
+
+
+def test_what_is_known_can_be_left_alone() -> None:
+    """Who says so keeps everything but the own patterns."""
+    redactor = Redactor(patterns=["a"], with_known=False)
+    assert (redactor.text("token=b a"), redactor.is_secret("password")) == (
+        f"token=b {REDACTED}",
+        False,
+    )
+
+
+@pytest.mark.swallows_errors
+@pytest.mark.parametrize(
+    "function",
+    [lambda text: 1 / 0, lambda text: None, lambda text: 7],
+    ids=["raises", "nothing", "number"],
+)
+def test_a_function_that_fails_lets_nothing_through(function) -> None:
+    """What it could not read may be a secret."""
+    assert Redactor(function=function).text("anything") == REDACTED

@@ -1,0 +1,179 @@
+"""Copies of the host's values: bounded, redacted, never raising, and no code of the host run."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime as dt
+import enum
+from collections import OrderedDict, defaultdict
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from orchtrace_otel.content.redaction import REDACTED, Redactor
+from orchtrace_otel.content.values import Copy, dumped
+
+MOST = 10_000
+
+
+def copied(value: Any, most: int = MOST) -> tuple[Any, set[str]]:
+    copy = Copy(Redactor(), most)
+    return copy.of(value), copy.flags
+
+
+class Colour(enum.Enum):
+    RED = "red"
+
+
+@dataclasses.dataclass
+class Point:
+    x: int
+    password: str
+
+
+class Holder:
+    def __init__(self) -> None:
+        self.shown = 1
+        self._hidden = 2
+
+    @property
+    def costly(self) -> int:
+        raise AssertionError
+
+
+class Untouchable:
+    """An object that no one may look at."""
+
+    def __getattribute__(self, name: str) -> Any:
+        msg = f"somebody asked for {name}"
+        raise AssertionError(msg)
+
+    __str__ = __repr__ = __iter__ = __len__ = __bool__ = __eq__ = __hash__ = __getattribute__  # type: ignore[assignment]
+
+
+class Loud(dict[str, int]):
+    """A dict whose own methods must not run."""
+
+    def items(self) -> Any:
+        raise AssertionError
+
+    __iter__ = keys = values = __len__ = items  # type: ignore[assignment]
+
+
+PLAIN = {
+    "text": ("text", "text"),
+    "numbers": ([1, 2.5, True, None], [1, 2.5, True, None]),
+    "nested": ({"a": [{"b": (1, 2)}]}, {"a": [{"b": [1, 2]}]}),
+    "keys": ({1: "a", None: "b"}, {"1": "a", "None": "b"}),
+    "no numbers": ([float("nan"), float("inf")], ["nan", "inf"]),
+    "too wide": (2**70, str(2**70)),
+    "half a pair": ("half \ud83d", "half ?"),
+    "enum": (Colour.RED, "red"),
+    "dataclass": (Point(1, "p"), {"x": 1, "password": REDACTED}),
+    "object": (Holder(), {"shown": 1}),
+    "path": (Path("/a/x"), "/a/x"),
+    "date": (dt.date(2026, 1, 2), "2026-01-02"),
+    "bytes": (b"abc", {"type": "blob", "content": "YWJj"}),
+    "subclass": (OrderedDict(a=1), {"a": 1}),
+    "default": (defaultdict(list, a=[1]), {"a": [1]}),
+    "loud": (Loud(a=1), {"a": 1}),
+    "function": (len, "<builtin_function_or_method>"),
+    "class": (int, "<type>"),
+    "error": (ValueError("secret"), "<ValueError>"),
+    "untouchable": (Untouchable(), "<Untouchable>"),
+    "untouchable inside": ([Untouchable()], ["<Untouchable>"]),
+}
+
+
+@pytest.mark.parametrize("name", PLAIN)
+def test_a_value_is_copied_as_plain_json(name: str) -> None:
+    """What can be read without running the host's code is read, of all else the class is named."""
+    value, wanted = PLAIN[name]
+    found, _ = copied(value)
+    assert found == wanted
+    assert orjson.loads(dumped(found)) == wanted
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.binary(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text() | st.integers(), inner),
+    max_leaves=30,
+)
+
+
+@given(JSON, st.integers(1, 400))
+def test_a_copy_is_json_within_its_bytes_whatever_it_is_of(value: Any, most: int) -> None:
+    """No value raises, and none takes up more than its limit and the JSON around it."""
+    found, _ = copied(value, most)
+    texts = sum(len(text.encode()) for text in _texts(orjson.loads(dumped(found))))
+    assert texts <= most + 32  # the last value may begin where there is hardly room left
+
+
+def _texts(value: Any) -> list[str]:
+    if isinstance(value, str):
+        return [value]
+    if isinstance(value, list):
+        return [text for item in value for text in _texts(item)]
+    if isinstance(value, dict):
+        return [text for key, item in value.items() for text in [key, *_texts(item)]]
+    return []
+
+
+def test_what_does_not_fit_is_cut_and_flagged() -> None:
+    """A long text, a wide list and a deep one end where the limit is, and say so."""
+    assert copied("x" * 100, 10) == ("x" * 10, {"cut"})
+    wide, flags = copied(list(range(10_000)), 100)
+    assert (len(wide) <= 50, flags) == (True, {"cut"})
+    deep: list[Any] = []
+    for _ in range(1_000):
+        deep = [deep]
+    assert copied(deep)[1] == {"cut"}
+    ring: list[Any] = []
+    ring.append(ring)
+    assert copied(ring)[1] == {"cut"}
+
+
+def test_no_half_of_a_secret_is_kept_where_a_text_is_cut() -> None:
+    """Texts are redacted beyond the cut, so that a secret across it goes whole."""
+    key = "sk-" + "k" * 40
+    for before in range(60):
+        found, _ = copied("y" * before + " " + key + " " + "z" * 10_000, 60)
+        assert "kkk" not in found
+
+
+def test_many_secrets_before_the_cut_bring_no_half_of_one_into_view() -> None:
+    """What is taken out makes a text shorter, and what was beyond the margin stays out."""
+    secrets = " ".join("sk-" + letter * 400 for letter in "abcdefghijklmnopqrstuvwxyz")
+    found, flags = copied(secrets, 5_000)
+    assert flags == {"cut", "redacted"}
+    assert not any(letter * 20 in found for letter in "abcdefghijklmnopqrstuvwxyz")
+
+
+def test_names_that_are_secret_take_their_values_along() -> None:
+    """In mappings, in pairs such as headers, and in fields of objects."""
+    value = {
+        "api_key": "a",
+        "X-Api-Key": {"nested": "b"},
+        "headers": [("Authorization", "c"), ("Accept", "json")],
+        "max_tokens": 5,
+    }
+    assert copied(value) == (
+        {
+            "api_key": REDACTED,
+            "X-Api-Key": REDACTED,
+            "headers": [["Authorization", REDACTED], ["Accept", "json"]],
+            "max_tokens": 5,
+        },
+        {"redacted"},
+    )
+
+
+def test_long_numbers_are_redacted_as_texts_are() -> None:
+    """A card's number that is an int is one all the same."""
+    copy = Copy(Redactor(patterns=[r"\b4\d{15}\b"]), MOST)
+    assert copy.of({"card": 4111111111111111, "n": 12}) == {"card": REDACTED, "n": 12}
+    assert copy.flags == {"redacted"}

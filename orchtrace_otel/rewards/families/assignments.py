@@ -118,7 +118,7 @@ class _Reader:
     def _of_opening(self, place: int, opening: int) -> Assignment:
         event = self.facts.events[opening]
         name, keys = event.id[:-5], event.keys
-        to = keys.get("to")
+        to = keys.get("to") or self.facts.events[place].keys.get("to")
         instance = keys.get("instance", to)
         closed = self.returns.get(name + ".close")
         finished = closed is not None and self._came_back(closed, instance)

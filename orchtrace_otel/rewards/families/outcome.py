@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
+
+from orchtrace_otel.model import Trace
+from orchtrace_otel.rewards.contract import reward
+from orchtrace_otel.rewards.facts import Facts
+from orchtrace_otel.rewards.measures import read_run
 
 
 class Price(NamedTuple):
@@ -58,3 +63,34 @@ def net_of_cost(
             return None
         net -= cost_of(amount, price)
     return net
+
+
+def net_outcome(prices: Mapping[str, Price]) -> Callable[[Trace], Mapping[str, float | None]]:
+    """Make a reward function of the outcome net of cost: for `configure(rewards=...)`.
+
+    It gives `outcome_net`, and beside it `cost_<kind>`, at most 0, for each price, so that
+    others can weigh them anew. What is unknown is absent: the net without an outcome, all
+    that follows from tokens where those of a turn are not known.
+
+    Args:
+        prices: By kind: `tokens`, and every measure, such as `makespan` in seconds.
+
+    Raises:
+        ValueError: If a budget is not above 0, or a weight below 0.
+    """
+    for price in prices.values():
+        cost_of(0, price)
+
+    @reward(family="R1", unit="team", estimator="structural", version="1")
+    def outcome_net(trace: Trace) -> Mapping[str, float | None]:
+        facts = Facts(trace)
+        spent: dict[str, float | None] = dict(trace.metrics or {})
+        spent["tokens"] = read_run(facts).tokens
+        success = None if facts.outcome is None else facts.outcome.value
+        found: dict[str, float | None] = {"outcome_net": net_of_cost(success, spent, prices)}
+        for kind, price in prices.items():
+            amount = spent.get(kind)
+            found[f"cost_{kind}"] = None if amount is None else 0.0 - cost_of(amount, price)
+        return found
+
+    return outcome_net

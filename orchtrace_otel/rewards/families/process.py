@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import math
-import statistics
 import warnings
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final, Literal
+
+from orchtrace_otel.model import Reward, Trace
+from orchtrace_otel.rewards.contract import reward
+from orchtrace_otel.rewards.groups import EPSILON, Group
 
 LEAST_SAMPLES: Final = 3
 """Runs that must have reached a step before it is compared among them."""
@@ -28,6 +30,44 @@ def progress(
         return None
     had, has = wanted.intersection(before), wanted.intersection(now)
     return (len(has - had) - len(had - has)) / len(wanted)
+
+
+def progress_rewards(
+    checked: Callable[[Trace], Mapping[str, Collection[str]]],
+    required: Callable[[Trace], Collection[str]],
+) -> Callable[[Trace], Sequence[Reward]]:
+    """Make a reward function of what a checker saw: for `configure(rewards=...)`.
+
+    Args:
+        checked: Gives, by id of the event, the requirements that held after it.
+        required: Gives all requirements of the run's task.
+    """
+
+    @reward(family="R4", unit="turn", estimator="outcome", range=(-1, 1), version="1")
+    def progress_made(trace: Trace) -> Sequence[Reward]:
+        wanted, held = required(trace), checked(trace)
+        before: Collection[str] = ()
+        found: list[Reward] = []
+        for event in sorted(trace.events, key=lambda event: (event.t, event.id)):
+            if event.id not in held:
+                continue
+            value = progress(before, held[event.id], wanted)
+            before = held[event.id]
+            if value is not None:
+                found.append(
+                    Reward(
+                        id=f"{trace.trace_id}:progress:{event.id}",
+                        component="progress",
+                        value=value,
+                        family="R4",
+                        unit="turn",
+                        target=event.id,
+                        version="1",
+                    )
+                )
+        return found
+
+    return progress_made
 
 
 class ShapingCancelsWarning(UserWarning):
@@ -95,14 +135,14 @@ def shaped(
 
 
 def step_advantages(
-    returns: Sequence[Sequence[float]], least: int = LEAST_SAMPLES, eps: float = 1e-6
+    returns: Sequence[Sequence[float]], least: int = LEAST_SAMPLES, epsilon: float = EPSILON
 ) -> list[list[float | None]]:
-    """Compare runs of one task step by step: (G - mean) / (sample sigma + eps) at each index.
+    """Compare runs of one task step by step: (G - mean) / (sample sigma + epsilon) at each index.
 
     Args:
         returns: Return-to-go of each step of each run; runs may differ in length.
         least: Runs that must have reached a step; where fewer did it is None.
-        eps: Added to sigma.
+        epsilon: Added to sigma.
 
     Returns:
         Advantages in the shape of `returns`; 0 where all runs are alike at a step.
@@ -117,9 +157,9 @@ def step_advantages(
         reached = [at for at, run in enumerate(returns) if step < len(run)]
         if len(reached) < max(least, 2):
             continue
-        values = [returns[at][step] for at in reached]
-        mean = math.fsum(values) / len(values)
-        sigma = statistics.stdev(values)
-        for at, value in zip(reached, values, strict=True):
-            found[at][step] = (value - mean) / (sigma + eps) if sigma else 0.0
+        group = Group()
+        for at in reached:
+            group.add(returns[at][step])
+        for at in reached:
+            found[at][step] = group.grpo(returns[at][step], epsilon)
     return found

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import combinations
 from typing import Final, NamedTuple
 
-from orchtrace_otel.model import Trace
+from orchtrace_otel.model import Reward, Trace
+from orchtrace_otel.rewards.contract import reward
 
 _HALF: Final = 0.5
 
@@ -27,6 +28,51 @@ def verdict_changes(verdicts: Sequence[float | None]) -> list[float | None]:
         None if was is None or now is None else now - was
         for was, now in zip(before, verdicts, strict=True)
     ]
+
+
+def verdict_rewards(component: str = "verdict") -> Callable[[Trace], Sequence[Reward]]:
+    """Make a reward function of verdicts that events carry: for `configure(rewards=...)`.
+
+    A verdict is a reward `component` of an event, on the event or recorded for its id. Each
+    event with one gets `verdict_change`: its verdict less the one before.
+    """
+
+    @reward(family="R6", unit="message", estimator="judge", version="1")
+    def verdict_change(trace: Trace) -> Sequence[Reward]:
+        held = _verdicts(trace, component)
+        judged = sorted(
+            (event for event in trace.events if event.id in held),
+            key=lambda event: (event.t, event.id),
+        )
+        changes = verdict_changes([held[event.id] for event in judged])
+        return [
+            Reward(
+                id=f"{trace.trace_id}:verdict_change:{event.id}",
+                component="verdict_change",
+                value=change,
+                family="R6",
+                unit="message" if event.type == "message" else "turn",
+                target=event.id,
+                estimator="judge",
+                version="1",
+            )
+            for event, change in zip(judged, changes, strict=True)
+            if change is not None
+        ]
+
+    return verdict_change
+
+
+def _verdicts(trace: Trace, component: str) -> dict[str, float]:
+    found = {
+        event.id: event["rewards"][component]
+        for event in trace.events
+        if component in (event.get("rewards") or ())
+    }
+    for record in trace.reward_records:
+        if record.component == component and record.target is not None:
+            found[record.target] = record.value
+    return found
 
 
 def calibration(said: float, success: float) -> float:

@@ -151,12 +151,12 @@ class _Reader:
                 span = name[:-6]
                 opened = opening(span + ".open")
                 if opened is not None:
-                    owner = _owner(span, events[opened].keys)
+                    owner = owner_of(span, events[opened].keys)
                     found.append((begin[opened], begin[place], span, opened, place, owner))
                     continue
             if "duration_s" in event.keys and self._lasts(place, event):
                 lasting = True
-                end, owner = self.finish[place], _owner(name, event.keys)
+                end, owner = self.finish[place], owner_of(name, event.keys)
                 found.append((begin[place], end, name, place, place, owner))
         root = self._root()
         if root is not None:
@@ -317,7 +317,7 @@ def find_stop(events: Sequence[Event]) -> int | None:
     last: int | None = None
     for place in range(len(events) - 1, -1, -1):
         event = events[place]
-        if event.type != "orchestrator_decision" or not _is_stop(event.keys):
+        if not is_stop(event):
             continue
         if place == len(events) - 1:
             return place
@@ -326,12 +326,16 @@ def find_stop(events: Sequence[Event]) -> int | None:
     return last
 
 
-def _is_stop(keys: Mapping[str, Any]) -> bool:
+def is_stop(event: Event) -> bool:
+    """Whether an event ends its run, in our words or in those of others."""
+    if event.type != "orchestrator_decision":
+        return False
+    keys = event.keys
     # Others know no verbs; the sheet has them write decision "stop" and a reason.
     return keys.get("verb") == "stop" or keys.get("decision") == "stop" or "stop_reason" in keys
 
 
-def _owner(name: str, keys: Mapping[str, Any]) -> str | None:
+def owner_of(name: str, keys: Mapping[str, Any]) -> str | None:
     """The activation around an interval: its `parent` for activations, else the one it names."""
     owner = keys.get("activation")
     if owner == name:

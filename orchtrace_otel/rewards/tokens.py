@@ -33,7 +33,7 @@ def read_tokens(trace: Trace) -> dict[int, int] | None:
         return None
     found: dict[int, int] = {}
     for place in [at for at, event in enumerate(trace.events) if "tokens" in event.keys]:
-        count = _count(trace.events[place].keys["tokens"])
+        count = count_tokens(trace.events[place].keys["tokens"])
         if count is None:
             return None
         found[place] = count
@@ -56,8 +56,13 @@ def is_protocol(event: Event) -> bool:
     return event.type in _PROTOCOL_TYPES if verb is None else verb in _PROTOCOL_VERBS
 
 
-def _count(value: Any) -> int | None:
-    """`value` as a count; None where it is none, as for a boolean, a half or a text."""
+def count_tokens(value: Any) -> int | None:
+    """`value` as a count; None where it is none, as for a boolean, a half or a text.
+
+    Example:
+        >>> count_tokens(3), count_tokens(3.0), count_tokens(0.5), count_tokens(True)
+        (3, 3, None, None)
+    """
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     return int(value) if value >= 0 and value % 1 == 0 else None

@@ -1,16 +1,10 @@
-"""What holds for the measures of every run: bounds, invariances, agreement with an oracle.
-
-`random_run` plays a team: activations that work, call tools and agents one after the other
-or at once, merge, ask people, hand off, leave work behind, and send messages. It writes
-events and edges the way the builder does, so that its traces are ones that can occur.
-"""
+"""What holds for the measures of every run: bounds, invariances, agreement with an oracle."""
 
 from __future__ import annotations
 
 import functools
-import random
 from collections import Counter
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import pytest
 from hypothesis import example, given, settings
@@ -19,139 +13,7 @@ from hypothesis import strategies as st
 from orchtrace_otel.model import Edge, Event, Trace
 from orchtrace_otel.rewards import score
 from orchtrace_otel.rewards.measures import measure
-
-TICK = 1e-9
-"""Times are small counts of nanoseconds, so that an oracle can walk through all of them."""
-
-VERB_TYPES = {
-    "begin": "message",
-    "spawn": "spawn",
-    "delegate": "orchestrator_decision",
-    "decide": "orchestrator_decision",
-    "aggregate": "aggregate",
-    "human_intervention": "human_intervention",
-    "message": "message",
-    "tool_call": "tool_call",
-    "tool_result": "tool_result",
-    "return": "return",
-    "stop": "orchestrator_decision",
-}
-
-Cause = tuple[str, str]
-
-
-@dataclass
-class Team:
-    """A run being played; each method plays a stretch of it and returns when it was over."""
-
-    random: random.Random
-    events: list[Event] = field(default_factory=list)
-    edges: list[Edge] = field(default_factory=list)
-    left_behind: list[Cause] = field(default_factory=list)
-    depth: int = 4
-
-    def tick(self, most: int = 6) -> int:
-        return self.random.choice((0, self.random.randint(0, most)))
-
-    def event(self, identity, at, verb, activation, causes=(), **keys):
-        if verb != "stop" and self.random.random() < 0.3:
-            keys["tokens"] = self.random.randint(0, 50)
-        if verb == "return" and self.random.random() < 0.2:
-            keys["status"] = "error"
-        keys = {"verb": verb, "activation": activation, "instance": activation} | keys
-        self.events.append(Event(identity, at * TICK, VERB_TYPES[verb], activation, keys))
-        self.edges += [Edge(cause, identity, kind) for kind, cause in causes]
-
-    def name(self) -> str:
-        return f"{self.random.getrandbits(64):016x}"
-
-    def activation(self, at, parent, causes, depth) -> tuple[int, Cause]:
-        name = self.name()
-        verb = self.random.choice(("spawn", "delegate", "begin"))
-        self.event(f"{name}.open", at, verb, name, causes, parent=parent)
-        end, flow = self.steps(name, at, [("causal", f"{name}.open")], depth)
-        closing = {*flow, ("causal", f"{name}.open")}
-        self.event(f"{name}.close", end, "return", name, sorted(closing))
-        return end, ("return", f"{name}.close")
-
-    def steps(self, name, at, flow, depth) -> tuple[int, list[Cause]]:
-        """What an activation does; `flow` holds what its next step follows from."""
-        for _ in range(self.random.randint(0, 4)):
-            at += self.tick()
-            steps = [self.tool, self.point, self.instant]
-            if depth:
-                steps += [self.call, self.gather, self.agent_tool, self.background]
-            at, flow = self.random.choice(steps)(name, at, flow, depth)
-        return at + self.tick(), flow
-
-    def tool(self, name, at, flow, _depth):
-        tool, end = self.name(), at + self.tick()
-        self.event(f"{tool}.open", at, "tool_call", name, flow)
-        self.event(f"{tool}.close", end, "tool_result", name, [("causal", f"{tool}.open")])
-        return end, [("tool_dependency", f"{tool}.close")]
-
-    def agent_tool(self, name, at, flow, depth):
-        tool = self.name()
-        self.event(f"{tool}.open", at, "tool_call", name, flow)
-        inside = [("causal", f"{tool}.open")]
-        end, result = self.activation(at + self.tick(), name, inside, depth - 1)
-        end += self.tick()
-        self.event(f"{tool}.close", end, "tool_result", name, [*inside, result])
-        return end, [("tool_dependency", f"{tool}.close")]
-
-    def point(self, name, at, flow, _depth):
-        verb = self.random.choice(("decide", "aggregate", "human_intervention"))
-        point, duration = self.name(), self.tick()
-        self.event(point, at, verb, name, flow, duration_s=duration * TICK)
-        return at + duration, [("causal", point)]
-
-    def instant(self, name, at, flow, _depth):
-        instant = self.name()
-        read = [self.random.choice(self.left_behind)] if self.left_behind else []
-        at = max([at, *(self.time(cause) for _, cause in read)])
-        self.event(instant, at, "message", name, [*flow, *read])
-        return at, [("causal", instant)]
-
-    def time(self, identity) -> int:
-        return next(round(event.t / TICK) for event in self.events if event.id == identity)
-
-    def call(self, name, at, flow, depth):
-        end, result = self.activation(at, name, flow, depth - 1)
-        return end, [result]
-
-    def gather(self, name, at, flow, depth):
-        started = [at + self.tick() for _ in range(self.random.randint(1, 4))]
-        results = [self.activation(start, name, flow, depth - 1) for start in started]
-        return max(end for end, _ in results), [result for _, result in results]
-
-    def background(self, name, at, flow, depth):
-        """Start an activation and do not wait: it may outlive the one that started it."""
-        _, (_, closed) = self.activation(at, name, flow, depth - 1)
-        self.left_behind.append(("message", closed))
-        return at, flow
-
-
-def random_run(seed: int) -> Trace:
-    """A finished run of a team, its events in the builder's order."""
-    team = Team(random.Random(seed))  # noqa: S311 - seeded, so that a failure can be replayed
-    root = team.name()
-    team.event(f"{root}.open", 0, "begin", root)
-    end, flow = team.steps(root, 0, [("causal", f"{root}.open")], team.depth)
-    end = max([end, *(round(event.t / TICK) for event in team.events)])
-    causes = {*flow, ("causal", f"{root}.open")}
-    team.event("stop", end, "stop", root, sorted(causes), stop_reason="information_complete")
-    *events, stop = team.events
-    events.sort(key=lambda event: (event.t, event.id))
-    tokens = sum(event.get("tokens", 0) for event in events)
-    return Trace(
-        trace_id="run",
-        task_id="task",
-        events=(*events, stop),
-        edges=tuple(team.edges),
-        costs={"tokens": tokens, "wall_clock_s": end * TICK},
-        metrics={"turns": 3},
-    )
-
+from tests.properties.runs import TICK, random_run
 
 seeds = st.integers(min_value=0, max_value=2**32)
 

@@ -22,7 +22,7 @@ class TrlSft(Writer):
     needs: ClassVar[frozenset[Need]] = frozenset({Need.CONTENT})
     loses: ClassVar[tuple[str, ...]] = (
         "token ids, log probabilities and policy versions: the trainer makes tokens anew",
-        "rewards, beyond choosing rows by --least and --most",
+        "rewards, beyond choosing rows by --min-reward and --max-reward",
     )
 
     def records(self, group: Group) -> Iterator[Outcome]:

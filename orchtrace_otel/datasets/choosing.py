@@ -19,16 +19,17 @@ if TYPE_CHECKING:
 def choose(group: Group, writer: Writer) -> Iterator[Dropped]:
     """Leave in a group what the job wants and the writer can use; say what is left out."""
     job = group.job
+    needs = writer.needs_of(group)
     kept: list[Run] = []
     for run in group.runs:
-        reason = _why_not_run(run, job, writer.needs)
+        reason = _why_not_run(run, job, needs)
         if reason is not None:
             yield Dropped(reason, run.id)
             continue
-        yield from _choose_calls(run, job, writer)
+        yield from _choose_calls(run, job, needs)
         if run.chosen or not run.calls:
             kept.append(run)
-    if Need.SEVERAL in writer.needs and len(kept) == 1:
+    if Need.SEVERAL in needs and len(kept) == 1:
         yield Dropped("one_sample", kept[0].id)
         kept = []
     group.runs = kept
@@ -64,11 +65,11 @@ def _is_within(value: float, job: Job) -> bool:
     return (job.least is None or value >= job.least) and (job.most is None or value <= job.most)
 
 
-def _choose_calls(run: Run, job: Job, writer: Writer) -> Iterator[Dropped]:
+def _choose_calls(run: Run, job: Job, needs: frozenset[Need]) -> Iterator[Dropped]:
     verdicts = _Verdicts(run, job)
     tests: list[Callable[[Call], str | None]] = [
-        partial(_is_filtered, job=job, with_label=Need.RUN_LABEL not in writer.needs),
-        *(partial(_TESTS[need], job=job) for need in Need if need in writer.needs & _OF_CALLS),
+        partial(_is_filtered, job=job, with_label=Need.RUN_LABEL not in needs),
+        *(partial(_TESTS[need], job=job) for need in Need if need in needs & _OF_CALLS),
         verdicts.why_not,
     ]
     chosen: list[Call] = []

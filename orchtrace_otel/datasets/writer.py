@@ -80,6 +80,11 @@ class Writer(ABC):
         group must give the same records in the same order.
         """
 
+    def needs_of(self, group: Group) -> frozenset[Need]:
+        """Return what this group's calls and runs must have; `needs`, unless settings decide."""
+        del group
+        return self.needs
+
     def sink(self, folder: Path, split: str) -> Sink:
         """Return what takes the records of one split; a file of JSON lines unless overridden."""
         from orchtrace_otel.datasets.files import JsonLines  # noqa: PLC0415 - only who writes

@@ -1,0 +1,147 @@
+"""Preference pairs of calls: one task, one state, two answers, and a margin between them.
+
+The state is what the policy saw: the whole prompt with its tools, and the agent's role.
+Two answers that differ in length or cost as much as in reward teach length or cost;
+such pairs are `confounded`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+import orjson
+
+from orchtrace_otel.datasets import Call, Dropped, Group, Outcome, Record
+
+SETTINGS: Final[Mapping[str, str]] = {
+    "pairs": "`matched` (the best with the worst, then inwards: a call is in one pair at most) or "
+    "`all`; default `matched`",
+    "length_ratio": "how many times as long one completion may be as the other, 0 for any; "
+    "default 2",
+    "cost_ratio": "the same for the tokens of the call, read and written; default 0",
+}
+
+
+class Pair(NamedTuple):
+    """Two calls of one state; `margin` is how much better the first is labelled."""
+
+    chosen: Call
+    rejected: Call
+    margin: float
+
+
+@dataclass(frozen=True, slots=True)
+class Guards:
+    """How much the two of a pair may differ in what is not their quality.
+
+    Attributes:
+        length: Greatest ratio of the lengths of their completions; 0 for any.
+        cost: Greatest ratio of their tokens; 0 for any.
+    """
+
+    length: float
+    cost: float
+
+    def is_confounded(self, one: Call, other: Call) -> bool:
+        """Whether two calls differ too much in length or cost."""
+        return _differ(_length(one), _length(other), self.length) or _differ(
+            one.row.get("cost"), other.row.get("cost"), self.cost
+        )
+
+
+def _differ(one: float | None, other: float | None, most: float) -> bool:
+    if not most or one is None or other is None:
+        return False
+    small, large = sorted((one, other))
+    return large > most * max(small, 1)
+
+
+def _length(call: Call) -> int:
+    return len(orjson.dumps(call.completion))
+
+
+def state_of(call: Call) -> bytes:
+    """Return what the call's policy saw, and which part it played, as bytes to compare."""
+    return orjson.dumps([call.role or call.agent, call.prompt, call.tools])
+
+
+def pairs(group: Group) -> Iterator[Pair | Dropped]:
+    """Pair the calls of one task; a call that is in no pair is dropped with its reason.
+
+    Calls need labels. Pairs have at least the job's margin, and more than nothing.
+    """
+    guards = Guards(
+        float(group.job.setting("length_ratio", "2")), float(group.job.setting("cost_ratio", "0"))
+    )
+    states: dict[bytes, list[Call]] = {}
+    for call in group.calls:
+        states.setdefault(state_of(call), []).append(call)
+    for calls in states.values():
+        yield from _of_state(calls, guards, group)
+
+
+def _of_state(calls: list[Call], guards: Guards, group: Group) -> Iterator[Pair | Dropped]:
+    ranked = sorted(calls, key=lambda call: (-_value(call), call.run.id, call.id))
+    used: set[int] = set()
+    confounded: set[int] = set()
+    for chosen, rejected in _candidates(ranked, group.job.setting("pairs", "matched")):
+        margin = _value(chosen) - _value(rejected)
+        if margin <= 0 or margin < group.job.margin or chosen.completion == rejected.completion:
+            continue
+        both = {id(chosen), id(rejected)}
+        if guards.is_confounded(chosen, rejected):
+            confounded |= both
+            continue
+        used |= both
+        yield Pair(chosen, rejected, margin)
+    for call in calls:
+        if id(call) not in used:
+            yield Dropped(_why_not(call, calls, confounded), call.run.id, call.id)
+
+
+def _why_not(call: Call, calls: list[Call], confounded: set[int]) -> str:
+    if len(calls) == 1:
+        return "one_sample"
+    return "confounded" if id(call) in confounded else "no_margin"
+
+
+def _candidates(ranked: list[Call], how: str) -> Iterator[tuple[Call, Call]]:
+    if how == "all":
+        for place, better in enumerate(ranked):
+            for worse in ranked[place + 1 :]:
+                yield better, worse
+        return
+    for place in range(len(ranked) // 2):
+        yield ranked[place], ranked[-1 - place]
+
+
+def _value(call: Call) -> float:
+    return call.label.value or 0.0
+
+
+def of_pair(pair: Pair, data: Mapping[str, Any]) -> Record:
+    """Make a record of a pair; its label is the margin, its weight that of the chosen run."""
+    chosen, rejected = pair.chosen, pair.rejected
+    ours = {
+        "margin": pair.margin,
+        "agent": chosen.agent,
+        "chosen_turn_id": chosen.id,
+        "rejected_turn_id": rejected.id,
+        "rejected_run_id": rejected.run.id,
+    }
+    return Record(
+        {**data, **ours},
+        (chosen.run.id, rejected.run.id),
+        (chosen.id, rejected.id),
+        chosen.run.weight,
+        label=pair.margin,
+        group=str(chosen.row["task_id"]),
+    )
+
+
+def records_of(found: Iterator[Pair | Dropped], data: Any) -> Iterator[Outcome]:
+    """Turn pairs into records; `data` makes the format's columns of a pair."""
+    for one in found:
+        yield one if isinstance(one, Dropped) else of_pair(one, data(one))

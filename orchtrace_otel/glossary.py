@@ -43,7 +43,8 @@ TRACE_KEYS: Final[Mapping[str, Key]] = {
     "metrics": Key(
         "object of numbers",
         "in ours",
-        "Structural measures. A ratio over something unknown, cyclic or skewed is absent.",
+        "Structural measures. A ratio over something unknown, cyclic or skewed is absent. In runs "
+        "that others traced, `spans_passed_through` counts the spans of which nothing came.",
     ),
 }
 """The keys of a trace; there are no others."""
@@ -86,9 +87,9 @@ EVENT_KEYS: Final[Mapping[str, Key]] = {
     ),
     "name": Key(
         "string",
-        "decide, human_intervention",
+        "decide, human_intervention, safety_event",
         "What is decided at this place in the code, such as `route`; what a person is asked "
-        "or does.",
+        "or does; which guard.",
     ),
     "interrupts": Key(
         "array of strings",
@@ -147,7 +148,18 @@ EVENT_KEYS: Final[Mapping[str, Key]] = {
     ),
     "rewards": Key("object of numbers", "where scored", "Component to value, for this event."),
     "credit": Key("object of numbers", "where assigned", "Its share of the run's rewards."),
-    "advice": Key("string or object", "where given", "What a learned policy would have done here."),
+    "stop_probability": Key(
+        "number, 0 to 1",
+        "decision points, where chance decides",
+        "How likely the run was to stop here; what off-policy evaluation needs.",
+    ),
+    "advice": Key(
+        "string or object",
+        "decision points, where given",
+        "What a stopping value said here. In ours `q`, success if the team answered now; `g`, "
+        "success later less the price of the steps until then; `v_stop`, what going on is worth "
+        "beside stopping; `sd` of that; `reason`; `model`, its version; and `provisional`.",
+    ),
     "start_unix_nano": Key(
         "number, nanoseconds", "first event", "When the run began, since 1970; `t` counts from it."
     ),

@@ -304,3 +304,24 @@ def assert_is_whole(document: dict[str, Any], *, skewed: bool) -> None:
     assert all(event["t"] >= 0 for event in events.values())
     assert document["events"][-1]["verb"] == "stop"
     assert set(document["events"][-1]["flags"]) <= ({"skewed", "late_spans"} if skewed else set())
+
+
+def test_two_collectors_by_trace_id_hold_each_run_whole_in_one_of_them(tmp_path: Path) -> None:
+    """What a load balancer keyed by trace id does: the parts are disjoint, together all."""
+    traces, spans = programs(RUNS // 3)
+    parts: tuple[list[ReadableSpan], list[ReadableSpan]] = [], []
+    for span in spans:
+        parts[span.context.trace_id % 2].append(span)
+    halves = [
+        {run_id: one for run_id, one in as_stored(traces).items() if int(run_id[:32], 16) % 2 == n}
+        for n in (0, 1)
+    ]
+    for number, (part, expected) in enumerate(zip(parts, halves, strict=True)):
+        store = tmp_path / str(number)
+        with (
+            collecting(store, "--grace", "0.3") as collector,
+            forwarding(collector.url) as ways_in,
+        ):
+            send(http(ways_in), batches(part, random.Random(number), BATCH))
+            assert_stored(collector, expected)
+            assert stored(store).keys() == expected.keys()

@@ -23,10 +23,10 @@ def verdict_changes(verdicts: Sequence[float | None]) -> list[float | None]:
         >>> verdict_changes([0.25, 0.75, None, 0.5])
         [None, 0.5, None, None]
     """
-    before: list[float | None] = [None, *verdicts[:-1]]
+    before: list[float | None] = [None, *verdicts]
     return [
         None if was is None or now is None else now - was
-        for was, now in zip(before, verdicts, strict=True)
+        for was, now in zip(before, verdicts, strict=False)  # the last stands before none
     ]
 
 

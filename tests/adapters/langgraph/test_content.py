@@ -1,0 +1,292 @@
+"""Content of LangGraph's teams: turns, tools and tasks, and a secret that is found nowhere."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Annotated, Any
+
+import pytest
+from langchain_core.language_models import FakeMessagesListChatModel, GenericFakeChatModel
+from langchain_core.language_models.fake import FakeListLLM
+from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
+from langchain_core.tools import InjectedToolCallId, tool
+from langgraph.graph import START, MessagesState, StateGraph
+from langgraph.prebuilt import InjectedState, ToolNode
+from langgraph.types import Command
+from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
+
+from orchtrace_otel import content
+from orchtrace_otel.content import Capture, open_store, read_turn
+from orchtrace_otel.content.setup import set_up
+
+CANARY = "canary-9b2d"
+KEY = f"sk-{CANARY}-0123456789abcdef"
+
+
+class Model(FakeMessagesListChatModel):
+    """A scripted model with a name, which is asked with tools."""
+
+    model_name: str = "asked"
+    asked: tuple[dict[str, Any], ...] = ()
+
+    def _get_invocation_params(self, stop: Any = None, **kwargs: Any) -> dict[str, Any]:
+        return {"tools": [*self.asked], "temperature": 0.25, "api_key": KEY, "stop": stop}
+
+
+class Streaming(GenericFakeChatModel):
+    """A model that streams words."""
+
+
+@pytest.fixture
+def on(tmp_path: Path) -> Iterator[Callable[..., Any]]:
+    """Turns content on as told; off again afterwards."""
+
+    def turn(**fields: Any) -> Any:
+        given = {"mode": "SPAN_AND_EVENT", "store": str(tmp_path / "store"), **fields}
+        return set_up(Capture(**given), None)
+
+    yield turn
+    recorder = content.use(None)
+    if recorder is not None:
+        recorder.shutdown(10)
+
+
+def calling(text: str = "", **more: Any) -> AIMessage:
+    call = {"name": "look", "args": {"query": KEY}, "id": "c1"}
+    return AIMessage(text, tool_calls=[call], **more)
+
+
+@tool
+def look(query: str) -> str:
+    """Find what is asked."""
+    return f"found {query}"
+
+
+def graph_of(model: Any, tools: Any = (look,)) -> Any:
+    """A loop of a model and its tools, which keeps the history."""
+
+    def agent(state: Any) -> Any:
+        return {"messages": [model.invoke([SystemMessage("be good"), *state["messages"]])]}
+
+    def route(state: Any) -> str:
+        return "tools" if state["messages"][-1].tool_calls else "__end__"
+
+    graph = StateGraph(MessagesState)
+    graph.add_node("agent", agent)
+    graph.add_node("tools", ToolNode(list(tools)))
+    graph.add_edge(START, "agent")
+    graph.add_conditional_edges("agent", route, ["tools", "__end__"])
+    graph.add_edge("tools", "agent")
+    return graph.compile()
+
+
+SERVED = {
+    "vllm": {
+        "response_metadata": {
+            "model_name": "answered",
+            "finish_reason": "tool_calls",
+            "id": "r1",
+            "token_ids": [5, 6],
+            "prompt_token_ids": [1, 2, 3],
+            "logprobs": {"content": [{"token": "a", "logprob": -0.5}] * 2},
+        }
+    },
+    "sglang": {
+        "additional_kwargs": {
+            "prompt_token_ids": [1, 2, 3],
+            "meta_info": {
+                "output_token_logprobs": [[-0.5, 5, "a"], [-0.5, 6, "b"]],
+                "weight_version": "step-9",
+            },
+        },
+        "response_metadata": {
+            "model_name": "answered",
+            "finish_reason": "tool_calls",
+            "id": "r1",
+        },
+    },
+    "openai": {
+        "response_metadata": {
+            "model_name": "answered",
+            "finish_reason": "tool_calls",
+            "id": "r1",
+            "logprobs": {"content": [{"token": "a", "logprob": -0.5}] * 2},
+        }
+    },
+}
+
+
+@pytest.mark.parametrize("server", SERVED)
+def test_turns_hold_what_a_server_told(traced, on, tmp_path, server) -> None:
+    """Messages, tools, parameters; ids and log probabilities as far as the server gives them."""
+    recorder = on(redact_defaults=False)
+    schema = {"properties": {"query": {"type": "string"}}, "type": "object"}
+    function = {"name": "look", "description": "Find.", "parameters": schema}
+    model = Model(
+        responses=[calling("I look", **SERVED[server]), AIMessage("done")],
+        asked=[{"type": "function", "function": function}],
+    )
+    graph_of(model).invoke({"messages": [HumanMessage("who?", name="ann")]})
+    assert recorder.flush(30)
+    store = open_store(tmp_path / "store")
+    first, second = (read_turn(store, turn.content_ref) for turn in traced.trace.turns)
+    system = {"role": "system", "parts": [{"type": "text", "content": "be good"}]}
+    user = {"role": "user", "parts": [{"type": "text", "content": "who?"}], "name": "ann"}
+    call = {"type": "tool_call", "id": "c1", "name": "look", "arguments": {"query": KEY}}
+    said = {"role": "assistant", "parts": [{"type": "text", "content": "I look"}, call]}
+    answer = {"type": "tool_call_response", "id": "c1", "response": f"found {KEY}"}
+    assert first.prompt == (system, user)
+    assert first.completion == (said,)
+    assert second.prompt == (
+        system,
+        user,
+        said,
+        {"role": "tool", "parts": [answer], "name": "look"},
+    )
+    assert second.prompt_refs[2] == first.completion_refs[0]
+    assert first.tools == ({"type": "function", **function},)
+    assert first.parameters == {"temperature": 0.25}
+    assert (first.model, first.response_model, first.response_id) == ("asked", "answered", "r1")
+    assert first.finish_reasons == ("tool_calls",)
+    tokens = first.tokens
+    assert tokens.logprobs == (-0.5, -0.5)
+    if server == "openai":
+        assert (tokens.provenance, tokens.ids, tokens.why_absent) == ("absent", (), "not given")
+    else:
+        assert (tokens.provenance, tokens.prompt_ids, tokens.ids) == ("exact", (1, 2, 3), (5, 6))
+        assert tokens.mask == (1, 1)
+    assert first.policy_version == ("step-9" if server == "sglang" else None)
+
+
+def test_tools_hold_arguments_and_results(traced, on, tmp_path) -> None:
+    """On the events of the trace by ref, on spans in the conventions' shape."""
+    recorder = on(redact_defaults=False)
+    graph_of(Model(responses=[calling(), AIMessage("done")])).invoke({"messages": ["who?"]})
+    assert recorder.flush(30)
+    store = open_store(tmp_path / "store")
+    held = {
+        event.verb: store.get(event["content_ref"]).body["value"]
+        for event in traced.trace.events
+        if event.verb in {"tool_call", "tool_result", "begin"}
+    }
+    assert held == {
+        "begin": {"messages": ["who?"]},
+        "tool_call": {"query": KEY},
+        "tool_result": f"found {KEY}",
+    }
+    span = next(span for span in traced.spans if span.name == "execute_tool look")
+    assert span.attributes["gen_ai.tool.call.arguments"] == f'{{"query":"{KEY}"}}'
+    assert span.attributes["gen_ai.tool.call.result"] == f'"found {KEY}"'
+
+
+def test_what_langgraph_puts_beside_arguments_is_not_kept(traced, on, tmp_path) -> None:
+    """A tool that is given the state, and answers with a command, keeps the history out."""
+
+    @tool
+    def hand_over(
+        query: str,
+        state: Annotated[dict, InjectedState],
+        call_id: Annotated[str, InjectedToolCallId],
+    ) -> Command:
+        """Hand over to another."""
+        said = ToolMessage("over", tool_call_id=call_id)
+        return Command(goto="agent", update={"messages": [*state["messages"], said]})
+
+    recorder = on(redact_defaults=False)
+    call = {"name": "hand_over", "args": {"query": "q"}, "id": "c1"}
+    model = Model(responses=[AIMessage("", tool_calls=[call]), AIMessage("done")])
+    graph_of(model, [hand_over]).invoke({"messages": ["the history"]})
+    assert recorder.flush(30)
+    store = open_store(tmp_path / "store")
+    held = {
+        event.verb: store.get(event["content_ref"]).body
+        for event in traced.trace.events
+        if event.verb in {"tool_call", "tool_result"}
+    }
+    assert held == {
+        "tool_call": {"value": {"query": "q"}},
+        "tool_result": {"value": {"goto": ["agent"]}},
+    }
+
+
+def test_a_streamed_answer_is_one_message(traced, on, tmp_path) -> None:
+    """Also where the model is asked under asyncio, or gives a plain text."""
+    recorder = on()
+    streaming = Streaming(messages=iter([AIMessage("two words")]))
+
+    async def agent(state: Any) -> Any:
+        chunks = [chunk async for chunk in streaming.astream(state["messages"])]
+        text = await FakeListLLM(responses=["plain"]).ainvoke("a prompt")
+        return {"messages": [AIMessage(str(len(chunks)) + text)]}
+
+    graph = StateGraph(MessagesState)
+    graph.add_node("agent", agent)
+    graph.add_edge(START, "agent")
+    asyncio.run(graph.compile().ainvoke({"messages": ["hi"]}))
+    assert recorder.flush(30)
+    store = open_store(tmp_path / "store")
+    found = [read_turn(store, turn.content_ref) for turn in traced.trace.turns]
+    said = [turn.completion[0]["parts"][0]["content"] for turn in found]
+    asked = [turn.prompt[0]["parts"][0]["content"] for turn in found]
+    assert (asked, said) == (["hi", "a prompt"], ["two words", "plain"])
+
+
+def test_a_turn_that_failed_keeps_its_prompt_and_the_error(traced, on, tmp_path) -> None:
+    """There is no completion; the error's text is content."""
+
+    class Failing(Model):
+        def _generate(self, *args: Any, **kwargs: Any) -> Any:
+            raise TimeoutError(f"no answer, token={KEY}")
+
+    recorder = on()
+    with pytest.raises(TimeoutError, match="no answer"):
+        graph_of(Failing(responses=[])).invoke({"messages": ["who?"]})
+    assert recorder.flush(30)
+    store = open_store(tmp_path / "store")
+    (turn,) = traced.trace.turns
+    found = read_turn(store, turn.content_ref)
+    assert (len(found.prompt), found.completion) == (2, ())
+    stop = traced.trace.stop
+    assert stop["stop_detail"] == "TimeoutError: no answer, token=[redacted]"
+    held = store.get(stop["content_ref"]).body["value"]["error"]
+    assert held == {"type": "TimeoutError", "message": "no answer, token=[redacted]"}
+
+
+@pytest.mark.parametrize("mode", ["off", "NO_CONTENT", "SPAN_ONLY", "EVENT_ONLY", "SPAN_AND_EVENT"])
+def test_a_secret_is_found_nowhere(traced, on, tmp_path, mode, caplog) -> None:
+    """Neither while content is off, nor after redaction while it is on."""
+    caplog.set_level(logging.DEBUG, logger="orchtrace_otel")
+    recorder = None if mode == "off" else on(mode=mode)
+    told = {
+        "finish_reason": "stop",
+        "model_name": "m",
+        "token_ids": [5],
+        "headers": {"Authorization": KEY},
+        "logprobs": {"content": [{"token": KEY, "logprob": -1.0}]},
+    }
+    blocks = [{"type": "text", "text": KEY}, {"type": "image_url", "image_url": f"http://{KEY}@h"}]
+    tools = [{"type": "function", "function": {
+        "name": "look", "description": KEY, "parameters": {"description": KEY}}}]  # fmt: skip
+    answers = [
+        calling(KEY, response_metadata=told, additional_kwargs={"reasoning_content": KEY}),
+        calling(KEY, response_metadata=told),
+    ]
+
+    @tool
+    def look(query: str) -> str:
+        """Fail with what is asked."""
+        raise ValueError(f"{query} https://u:{KEY}@h/?api_key={KEY}", KEY)
+
+    asked = {"messages": [HumanMessage(blocks, name=KEY, id=KEY, additional_kwargs={"k": KEY})]}
+    config = {"metadata": {"k": KEY}, "configurable": {"thread_id": KEY}, "recursion_limit": 6}
+    with pytest.raises(ValueError, match=CANARY):
+        graph_of(Model(responses=answers, asked=tools), [look]).invoke(asked, config)
+    assert recorder is None or recorder.flush(30)
+    shown = "".join(span.to_json() for span in traced.spans) + traced.trace.to_json()
+    otlp = encode_spans(traced.spans).SerializeToString()
+    stored = b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
+    assert CANARY not in shown + caplog.text
+    assert CANARY.encode() not in otlp + stored
+    assert ("[redacted]" in shown) == mode.startswith("SPAN")
+    assert (b"[redacted]" in stored) == (mode in {"EVENT_ONLY", "SPAN_AND_EVENT"})

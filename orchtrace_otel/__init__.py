@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from orchtrace_otel.propagation import extract, inject
     from orchtrace_otel.replay.counterfactual import counterfactual
     from orchtrace_otel.rewards import reward
+    from orchtrace_otel.rewards.stopping.advisor import advise
 
 __all__ = [
     "ConfigError",
@@ -48,6 +49,7 @@ __all__ = [
     "Trace",
     "TraceFormatError",
     "Turn",
+    "advise",
     "agent",
     "aggregate",
     "configure",
@@ -74,6 +76,7 @@ __all__ = [
 # when it is asked for: it takes as long to import as all the rest.
 _LATER: Final = {
     "Instrumented": "adapter",
+    "advise": "rewards.stopping.advisor",
     "configure": "configuration",
     "counterfactual": "replay.counterfactual",
     "extract": "propagation",

@@ -288,6 +288,8 @@ class Pipeline(SpanProcessor):
             return
         opened.waiting -= 1
         found = foreign_attributes(span.attributes or {})
+        if opened.run.watcher is not None:
+            opened.run.watcher.spent(found)
         opened.keep(_record(span, span.end_time or 0, found))
 
     def _let_go(self, opened: _Open) -> None:

@@ -13,7 +13,16 @@ from orchtrace_otel.model import Json
 Table: TypeAlias = Mapping[str, tuple[str, type | tuple[type, ...]]]
 """Attribute to the key of an event, and to what the attribute holds."""
 
+_SEEN: Final[Table] = {
+    a.FEATURES: ("features", (list, tuple)),
+    a.DECISION_POINT: ("decision_point", str),
+    a.STOP_PROBABILITY: ("stop_probability", (int, float)),
+    a.ADVICE: ("advice", (list, tuple)),
+}
+"""What is seen and said where a run could stop."""
+
 CLOSING_KEYS: Final[Table] = {
+    **_SEEN,
     a.CONTENT_REF_CLOSE: ("content_ref", str),
     a.ERROR_TYPE: ("error_type", str),
 }
@@ -36,7 +45,7 @@ POINT_KEYS: Final[Table] = {
     a.ROLE: ("role", str),
     a.CHOSEN: ("chosen", (str, list, tuple)),
     a.CANDIDATES: ("candidates", (list, tuple)),
-    a.FEATURES: ("features", (list, tuple)),
+    **_SEEN,
     a.DECISION_NAME: ("name", str),
     a.INTERRUPTS: ("interrupts", (list, tuple)),
     a.TRUSTED: ("trusted", bool),
@@ -64,6 +73,8 @@ def copy(found: Mapping[str, Any], keys: Json, table: Table, flags: set[str]) ->
                 keys[name] = [_link(one) for one in held]
             elif name == "features":
                 keys[name] = _features(held, flags)
+            elif name == "advice":
+                keys[name] = _advice(held, flags)
             else:
                 keys[name] = held
         else:
@@ -73,6 +84,23 @@ def copy(found: Mapping[str, Any], keys: Json, table: Table, flags: set[str]) ->
 def _link(item: str) -> Json:
     run, _, event = item.partition(":")
     return {"run": run, "event": event}
+
+
+_ADVISED: Final = frozenset({"q", "g", "v_stop", "sd"})
+
+
+def _advice(held: Iterable[str], flags: set[str]) -> Json:
+    """Read what was advised: numbers, whether it is provisional, and words."""
+    said: Json = {}
+    numbers = _features((item for item in held if item.partition("=")[0] in _ADVISED), flags)
+    for item in held:
+        name, _, value = item.partition("=")
+        if name in _ADVISED:
+            if name in numbers:
+                said[name] = float(numbers[name])
+        else:
+            said[name] = value == "true" if name == "provisional" else value
+    return said
 
 
 def _features(held: Iterable[str], flags: set[str]) -> Json:

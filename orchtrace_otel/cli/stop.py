@@ -99,6 +99,8 @@ def fit(  # noqa: PLR0913 - one parameter an option
         f"gain by {facts['gain_learner']}; on tasks left out worth "
         f"{facts['value_left_out']:.4f} a run at {model.cost:g} a step"
     )
+    if facts["left_out"]:
+        print_note(f"left out, since some decision points lack them: {facts['left_out']}")
     tell(f"Written to {target}. Runs that it has not seen say more: orchtrace stop eval {target}")
     return int(reading.faults > 0)
 

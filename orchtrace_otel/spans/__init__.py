@@ -29,11 +29,13 @@ from orchtrace_otel.spans._tracing import (
     Observer,
     Tracing,
     Value,
+    Watcher,
     ignore,
     is_configured,
     is_suppressed,
     tracing,
     use,
+    watchers,
 )
 
 __all__ = [
@@ -46,6 +48,7 @@ __all__ = [
     "Scope",
     "Tracing",
     "Value",
+    "Watcher",
     "current",
     "error_type",
     "ignore",
@@ -66,4 +69,5 @@ __all__ = [
     "start_run",
     "tracing",
     "use",
+    "watchers",
 ]

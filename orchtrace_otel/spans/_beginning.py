@@ -16,7 +16,14 @@ from orchtrace_otel._guard import guarded
 from orchtrace_otel.spans._activation import Activation
 from orchtrace_otel.spans._interval import Interval
 from orchtrace_otel.spans._run import Run
-from orchtrace_otel.spans._tracing import Attributes, Value, is_suppressed, tracing
+from orchtrace_otel.spans._tracing import (
+    Attributes,
+    Tracing,
+    Value,
+    is_suppressed,
+    tracing,
+    watchers,
+)
 
 _SPAN_ID: Final = re.compile("(?!0{16})[0-9a-f]{16}")
 _IDS: Final = RandomIdGenerator()
@@ -86,9 +93,15 @@ def start_run(  # noqa: PLR0913 - one keyword a fact of the run
     _carry(root)
     if run.is_recording:
         root.set({a.RUN_ID: run.id})
-        if where.observer is not None:
-            run.followed = where.observer.opened(run)
+        _follow(run, where)
     return run
+
+
+def _follow(run: Run, where: Tracing) -> None:
+    if where.observer is not None:
+        run.followed = where.observer.opened(run)
+    if watchers:
+        run.watcher = watchers[-1](run)
 
 
 _LINKED: Final = re.compile("([0-9a-f]{32})-[0-9a-f]{16}:([0-9a-f]{16})")

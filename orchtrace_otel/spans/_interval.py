@@ -90,6 +90,8 @@ class Interval:
         self._parent_context = context
         self._flow: Flow | None = None
         self._owner: Unit | None = None
+        if run.watcher is not None:
+            run.watcher.began(self)
 
     @property
     def opened(self) -> Mark:
@@ -111,6 +113,11 @@ class Interval:
         if isinstance(span, (ReadableSpan, trace.NonRecordingSpan)):
             setattr(span, _CONTEXT, span_context)
             self._span_context = span_context
+
+    @property
+    def written(self) -> Attributes:
+        """The attributes that it has from us so far."""
+        return self._written
 
     def set(self, attributes: Attributes) -> None:
         """Set attributes while it is open."""
@@ -188,6 +195,8 @@ class Interval:
 
     def _finish(self, run: Run, end: int) -> None:
         span = self.span
+        if run.watcher is not None:
+            run.watcher.ends(self, end)
         span.end(end)
         run.open_spans -= 1
         followed = run.followed

@@ -16,7 +16,7 @@ from orchtrace_otel.flow import Edge, Mark
 from orchtrace_otel.spans._activation import MOST_WAITING, Activation
 from orchtrace_otel.spans._opening import open_point
 from orchtrace_otel.spans._outcome import error_type
-from orchtrace_otel.spans._tracing import Follower, Tracing, Value
+from orchtrace_otel.spans._tracing import Follower, Tracing, Value, Watcher
 
 if TYPE_CHECKING:
     from orchtrace_otel.model import Reward
@@ -42,6 +42,7 @@ class Run:
         stopping: Reason and detail that the host gave for the stop to come.
         stop_id: Id of the stop's event, once there is one; later runs link to it.
         followed: Who follows it, while somebody does.
+        watcher: Who is told of each span as it begins and ends, such as an advisor.
         open_spans: How many of its spans are open, the root among them.
         where: What tells instances of this process from those of others.
     """
@@ -69,6 +70,7 @@ class Run:
         "stopping",
         "trace_id",
         "tracing",
+        "watcher",
         "where",
     )
 
@@ -82,6 +84,7 @@ class Run:
         self.is_recording = True
         self.is_closed = False
         self.content: object = None
+        self.watcher: Watcher | None = None
         self.rewards: list[Reward] = []
         self.flags: set[str] = set()
         self.inbox: dict[str, list[Mark]] = {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
 from opentelemetry import context as otel_context
 from opentelemetry import trace
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from opentelemetry.trace import Tracer
 
     from orchtrace_otel.model import Reward
+    from orchtrace_otel.spans._interval import Interval
     from orchtrace_otel.spans._run import Run
 
 Value: TypeAlias = str | bool | int | float | Sequence[str] | Sequence[int]
@@ -27,6 +28,23 @@ class Follower(Protocol):
 
     def ended(self, span: trace.Span) -> None:
         """Take a span of the run that has ended."""
+
+
+class Watcher(Protocol):
+    """Who is told of one run's spans while it goes on; it must not raise."""
+
+    def began(self, interval: Interval) -> None:
+        """Take an interval that has begun; its attributes are `written`."""
+
+    def ends(self, interval: Interval, end: int) -> None:
+        """Take an interval whose span is about to end, and may still be written to."""
+
+    def spent(self, attributes: Attributes) -> None:
+        """Take what another instrumentation says of an LLM call in the run."""
+
+
+watchers: Final[list[Callable[[Run], Watcher]]] = []
+"""Makers of watchers for runs that begin in this process; the last one counts."""
 
 
 class Observer(Protocol):

@@ -16,6 +16,7 @@ NAMES = [
     "Trace",
     "TraceFormatError",
     "Turn",
+    "advise",
     "agent",
     "aggregate",
     "configure",
@@ -39,6 +40,7 @@ NAMES = [
 ]
 
 PARAMETERS = {
+    "advise": "(model, callback, *, max_tokens, max_seconds, pollable)",
     "agent": "(target, /, *, name, role)",
     "aggregate": "(sources)",
     "configure": "(tracer_provider, logger_provider, meter_provider, exporters, rewards, content)",

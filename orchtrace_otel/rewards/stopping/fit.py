@@ -21,7 +21,7 @@ from orchtrace_otel.rewards.stopping.induction import (
     value_of_policy,
 )
 from orchtrace_otel.rewards.stopping.model import StopValue
-from orchtrace_otel.rewards.stopping.points import Course, feature_names
+from orchtrace_otel.rewards.stopping.points import Course, feature_names, partial_names
 from orchtrace_otel.rewards.stopping.regress import LEARNERS, Fitted, Regression, fit_few_trees
 
 SWEEPS: Final = 4
@@ -86,6 +86,7 @@ def fit_stop_value(
             "tasks": tasks,
             "points": len(table.worth),
             "graded": int(table.is_graded.sum()),
+            "left_out": ", ".join(partial_names(courses)) or None,
             "folds": int(fold.max()) + 1,
             "sweeps": sweeps,
             "q_learner": success.learner,

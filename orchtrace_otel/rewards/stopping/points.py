@@ -102,22 +102,29 @@ def read_courses(traces: Iterable[Trace], outcome: str | None = None) -> list[Co
 
 
 def feature_names(courses: Iterable[Course]) -> tuple[str, ...]:
-    """Return the names of the features, in the order of the first point that has any.
+    """Return the features that every point with features has, in the order of the first one.
 
     Raises:
-        StoppingError: If a point has other features than the first one.
+        StoppingError: If no feature is at all of them.
     """
     first: Mapping[str, float] | None = None
+    common: set[str] = set()
     for course in courses:
-        for point in course.points:
-            seen = point.features
-            if seen is None:
-                continue
+        for _, point, seen in seen_points(course):
             if first is None:
-                first = seen
-            elif seen.keys() != first.keys():
-                _refuse_other_names(course, point, first, seen)
-    return tuple(first or ())
+                first, common = seen, set(seen)
+            elif not common <= seen.keys():
+                common &= seen.keys()
+                if not common:
+                    _refuse_names(course, point, first)
+    return tuple(name for name in first or () if name in common)
+
+
+def partial_names(courses: Iterable[Course]) -> tuple[str, ...]:
+    """Return the features that some points have and others lack, sorted."""
+    seen = [found for course in courses for _, _, found in seen_points(course)]
+    every = {name for found in seen for name in found}
+    return tuple(sorted(name for name in every if not all(name in found for found in seen)))
 
 
 def seen_points(course: Course) -> Iterator[tuple[int, Point, Mapping[str, float]]]:
@@ -127,16 +134,11 @@ def seen_points(course: Course) -> Iterator[tuple[int, Point, Mapping[str, float
             yield place, point, point.features
 
 
-def _refuse_other_names(
-    course: Course, point: Point, first: Mapping[str, float], seen: Mapping[str, float]
-) -> None:
-    lacks = sorted(first.keys() - seen.keys())
-    more = sorted(seen.keys() - first.keys())
-    what = f"lacks {', '.join(lacks)}" if lacks else f"has {', '.join(more)} as well"
+def _refuse_names(course: Course, point: Point, first: Mapping[str, float]) -> None:
     msg = (
-        f"all decision points must have the same features, but event {point.event!r} of run "
-        f"{course.run!r} {what}; write a number for what is not known, or leave the point's "
-        "features out"
+        f"decision points must have a feature in common, but event {point.event!r} of run "
+        f"{course.run!r} has {sorted(point.features or ())!r}, and the first one has "
+        f"{sorted(first)!r}"
     )
     raise StoppingError(msg)
 

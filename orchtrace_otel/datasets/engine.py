@@ -77,6 +77,11 @@ def planned(groups: Sequence[tuple[str, str, Sequence[Rows]]]) -> Any:
 _contents: dict[str | None, Contents] = {}
 
 
+def begin() -> None:
+    """Forget the content stores of earlier exports, so that what came since is seen."""
+    _contents.clear()
+
+
 def records(table: Any, job: Job) -> Any:
     """Make records of whole runs: the seam.
 

@@ -123,6 +123,7 @@ def export(  # noqa: PLR0913 - keywords, each a choice of its own
     """
     writer = open_writer(job.format, job)
     report = Report(Check(writer.name, writer.loses))
+    engine.begin()
     output = None if out is None else Output(out, writer, deduplicate=job.deduplicate)
     try:
         with Spool() as spool:

@@ -7,7 +7,7 @@ be known is absent and flagged on the stop, never 0.
 from __future__ import annotations
 
 from orchtrace_otel.rewards.component import Component, Values, component
-from orchtrace_otel.rewards.contract import Contract, contract_of, reward
+from orchtrace_otel.rewards.contract import Contract, Twin, contract_of, reward
 from orchtrace_otel.rewards.facts import Facts
 from orchtrace_otel.rewards.functions import RewardFunction, RewardResult
 from orchtrace_otel.rewards.measures import MEASURES, measure
@@ -22,6 +22,7 @@ __all__ = [
     "Outcome",
     "RewardFunction",
     "RewardResult",
+    "Twin",
     "Values",
     "component",
     "contract_of",

@@ -12,10 +12,10 @@ import math
 import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 from orchtrace_otel.errors import ConfigError
-from orchtrace_otel.model import ESTIMATORS, FAMILIES, UNITS
+from orchtrace_otel.model import ESTIMATORS, FAMILIES, UNITS, Event, Trace
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -83,6 +83,16 @@ class Contract:
         """
         low, high = max(self.low, -_LARGEST), min(self.high, _LARGEST)
         return not [value for value in values if not low <= value <= high]
+
+
+class Twin(Protocol):
+    """A reward that follows a run while it is open, and ends with what its function says."""
+
+    def add(self, event: Event, causes: Iterable[str] = ()) -> None:
+        """Take an event, and the ids of what led to it; in any order."""
+
+    def finish(self, trace: Trace) -> Any:
+        """Return what the function returns for the finished trace, exactly."""
 
 
 PLAIN: Final = Contract()

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from contextlib import suppress
+from dataclasses import replace
+from typing import Any
 
 from orchtrace_otel.decorators import agent, team, tool
 from orchtrace_otel.model import Edge, Event, Trace
@@ -72,3 +75,43 @@ def foreign_traces() -> list[Trace]:
         Trace("dangling", "task", events, (Edge("1", "nobody", "causal"),), costs=costs),
         Trace("repeated", "task", (*events, events[0]), edges, costs=costs),
     ]
+
+
+def odd_traces() -> list[Trace]:
+    """Return traces in our own words in which one thing is not as it should be."""
+    run = own_traces(1)[0]
+    first, second, *_, stop = run.events
+    merge = next(event for event in run.events if event.type == "aggregate")
+    close = next(event for event in run.events if event.verb == "return")
+
+    def other(name: str, events: Iterable[Event], *more: Edge) -> Trace:
+        return replace(run, trace_id=name, events=tuple(events), edges=(*run.edges, *more))
+
+    def changed(name: str, event: Event, **keys: Any) -> Trace:
+        t = keys.pop("t", event.t)
+        new = replace(event, t=t, keys={**event.keys, **keys})
+        return other(name, (new if one is event else one for one in run.events))
+
+    despawn = {"verb": "despawn", "to": "searcher", "activation": second["activation"]}
+    again = replace(merge, id=merge.id + "-again")
+    return [
+        replace(run, trace_id="empty", events=(), edges=()),
+        replace(run, trace_id="single event", events=(stop,), edges=()),
+        other("self-loop", run.events, Edge(second.id, second.id, "causal")),
+        other("duplicate id", (first, *run.events)),
+        other("missing parent", (one for one in run.events if one is not first)),
+        other("cycle", run.events, Edge(stop.id, first.id, "causal")),
+        changed("negative duration", merge, duration_s=-1.0),
+        changed("skew", second, t=stop.t + 1),
+        other(
+            "despawn without return",
+            (*(one for one in run.events[:-1] if one is not close), _despawn(despawn, stop), stop),
+        ),
+        other("two aggregates", (*run.events[:-1], again, stop), Edge(again.id, stop.id, "causal")),
+        other("no stop", run.events[:-1]),
+        changed("no time", second, t=float("nan")),
+    ]
+
+
+def _despawn(keys: dict[str, Any], before: Event) -> Event:
+    return Event("0" * 15 + "d", before.t, "despawn", "research", keys)

@@ -7,21 +7,37 @@ import random
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import ClassVar
 
 from orchtrace_otel.model import ESTIMATORS, FAMILIES, UNITS, Reward, Trace
+from orchtrace_otel.rewards.contract import PLAIN, Contract, Twin, contract_of
 from orchtrace_otel.rewards.functions import RewardResult, call
 from orchtrace_otel.testing._kit import ConformanceError, Kit, check
-from orchtrace_otel.testing._samples import foreign_traces, own_traces
+from orchtrace_otel.testing._samples import foreign_traces, odd_traces, own_traces
 
 __all__ = ["ConformanceError", "RewardConformance"]
 
 
 class RewardConformance(Kit, ABC, kit=True):
-    """The checks that a reward function inherits."""
+    """The checks that a reward function inherits.
+
+    Attributes:
+        has_online: Whether the function has a twin that follows a run while it is open.
+    """
+
+    has_online: ClassVar[bool] = False
 
     @abstractmethod
     def reward(self, trace: Trace) -> RewardResult | None:
         """Call the function."""
+
+    def contract(self) -> Contract:
+        """Return what the function declares; read from `reward` where it is decorated."""
+        return contract_of(self.reward)
+
+    def online(self) -> Twin:
+        """Return a new twin of the function that follows a run; needed where `has_online`."""
+        raise NotImplementedError
 
     def traces(self) -> Sequence[Trace]:
         """Return the traces that it is tried on; at least one must have a reward."""
@@ -92,14 +108,65 @@ class RewardConformance(Kit, ABC, kit=True):
         trace may be empty, have no stop, a cycle, or edges to nowhere.
         """
         for trace in foreign_traces():
-            try:
-                rewards = self._rewards(trace)
-            except Exception as error:  # noqa: BLE001 - whatever it is, it is told
-                must = f"the foreign trace {trace.trace_id!r} must raise nothing"
-                self.fail(must, repr(error))
-            bad = [reward for reward in rewards if not math.isfinite(reward.value)]
-            must = f"the foreign trace {trace.trace_id!r} must give finite rewards"
-            self.must(not bad, must, bad)
+            self._tolerate(trace, "the foreign trace")
+
+    @check
+    def test_odd_traces_are_tolerated(self) -> None:
+        """A trace in which something is missing, twice or wrong raises nothing.
+
+        Troubleshooting: None is the answer where a number cannot be told; ids may repeat,
+        causes may go in circles, times may run backwards, the stop may be missing.
+        """
+        for trace in odd_traces():
+            self._tolerate(trace, "the odd trace")
+
+    @check
+    def test_numbers_keep_to_what_is_declared(self) -> None:
+        """Every number lies in the declared range, and says the declared family and unit.
+
+        Troubleshooting: a number outside is left out of the trace and flagged; declare a
+        wider range, or give None where the formula leaves it.
+        """
+        declared = self.contract()
+        for trace in (*self.traces(), *foreign_traces(), *odd_traces()):
+            for reward in self._rewards(trace):
+                what = f"{reward.component!r} of the trace {trace.trace_id!r}"
+                must = f"{what} must be between {declared.low} and {declared.high}"
+                self.must(declared.admits(reward.value), must, reward.value)
+                words = (reward.family, reward.unit, reward.estimator)
+                must = f"{what} must say family, unit and estimator as declared"
+                wanted = (declared.family, declared.unit, declared.estimator)
+                self.must(declared is PLAIN or words == wanted, must, words)
+
+    @check
+    def test_online_is_offline(self) -> None:
+        """Followed event by event, in whatever order, a run ends with the very same rewards.
+
+        Troubleshooting: count in integers while events come; where one came before its
+        causes, compute from the finished trace once, at the end.
+        """
+        self.skip_unless("has_online", "a function that has no twin for open runs")
+        shuffled = random.Random(0)  # noqa: S311 - an order, no secret
+        for trace in (*self.traces(), *odd_traces()):
+            events = list(trace.events)
+            wanted = self._rewards(trace)
+            for how in ("as they happened", "backwards", "shuffled"):
+                twin = self.online()
+                for event in events:
+                    causes = [edge.src for edge in trace.edges if edge.dst == event.id]
+                    twin.add(event, causes)
+                came = call(type(self).__name__, twin.finish, trace)
+                must = f"{trace.trace_id!r} must have its rewards, events coming {how}: {wanted}"
+                self.must(came == wanted, must, came)
+                events.reverse() if how == "as they happened" else shuffled.shuffle(events)
+
+    def _tolerate(self, trace: Trace, what: str) -> None:
+        try:
+            rewards = self._rewards(trace)
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is told
+            self.fail(f"{what} {trace.trace_id!r} must raise nothing", repr(error))
+        bad = [reward for reward in rewards if not math.isfinite(reward.value)]
+        self.must(not bad, f"{what} {trace.trace_id!r} must give finite rewards", bad)
 
     def _rewards(self, trace: Trace) -> list[Reward]:
         return call(type(self).__name__, self.reward, trace)

@@ -58,18 +58,16 @@ def shape(given: Any) -> Mapping[str, Any]:
 def look(given: Any) -> tuple[Any, ...]:
     """Return what tells whether a message has changed."""
     held = fields(given)
-    if "content" not in held:
+    content: Any = held.get("content")
+    calls: Any = held.get("tool_calls")
+    more: Any = held.get("additional_kwargs")
+    thought = _thought(held) if more else None
+    facts = (held.get("type"), held.get("name"), held.get("tool_call_id"), thought)
+    if content.__class__ is str:
+        return (*facts, content, *calls) if calls else (*facts, content)
+    if not held:
         return messages.look_at_chat(given)
-    content: Any = held["content"]
-    calls: Any = held.get("tool_calls") or ()
-    return (
-        held.get("type"),
-        *(content if messages.is_a(content, list) else (content,)),
-        held.get("name"),
-        held.get("tool_call_id"),
-        _thought(held),
-        *calls,
-    )
+    return (*facts, *_blocks(content), *(calls or ()))
 
 
 def fields(given: Any) -> Mapping[str, Any]:

@@ -108,4 +108,8 @@ class RunMemory:
 
 
 def _is_text(witness: Witness) -> bool:
-    return all(part is None or part.__class__ is str for part in witness)
+    # A loop, for this is asked of every message of every prompt.
+    for part in witness:  # noqa: SIM110 - see above
+        if part is not None and part.__class__ is not str:
+            return False
+    return True

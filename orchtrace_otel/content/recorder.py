@@ -371,7 +371,11 @@ class OpenTurn:
         self._flags |= flags
         new: list[New] = []
         with memory.lock:
-            kept = [recorder.message(memory, one, self._shape, self._look, new) for one in messages]
+            look, find = self._look, memory.find
+            kept = [
+                find(one, look(one)) or recorder.message(memory, one, self._shape, look, new)
+                for one in messages
+            ]
             refs = [one.ref for one in kept]
             offered = self._offer(tools, new)
             agent = "" if self._interval.parent is None else self._interval.parent.instance

@@ -21,6 +21,7 @@ import orjson
 from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
 
 import orchtrace_otel as orchtrace
+from orchtrace_otel.collect.admission import RefusedError
 from orchtrace_otel.model import Trace
 from orchtrace_otel.testing import capture
 
@@ -39,6 +40,15 @@ def eventually(condition: Callable[[], Any], within_s: float = 30.0) -> Any:
             return found
         time.sleep(0.02)
     raise AssertionError(condition.__doc__ or "what was waited for did not come")
+
+
+def refusal(work: Callable[[], Any]) -> str | None:
+    """Return why work was refused, None where it was done; nothing else may be raised."""
+    try:
+        work()
+    except RefusedError as error:
+        return error.why
+    return None
 
 
 def free_port() -> int:

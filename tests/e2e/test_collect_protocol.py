@@ -489,6 +489,13 @@ def test_an_address_in_use_is_told_in_a_line(
     assert "Traceback" not in done.stderr
 
 
+def test_a_store_in_use_is_told_in_a_line(collector: Collecting) -> None:
+    """Two collectors would write one spool."""
+    done = collect("--store", str(collector.store), "--http", "127.0.0.1:0", "--grpc", "none")
+    assert done.returncode == 2
+    assert "where another runs" in done.stderr
+
+
 def test_a_certificate_that_is_none_is_told_in_a_line(tmp_path: Path) -> None:
     """Before anything listens."""
     (tmp_path / "bad.pem").write_text("no certificate")

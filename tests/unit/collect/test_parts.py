@@ -1,0 +1,202 @@
+"""Requests cut by OTel trace: nothing is lost, and each part is a request of its own."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+
+from orchtrace_otel import otlp
+from orchtrace_otel.collect.admission import Bounds
+from orchtrace_otel.collect.json_bodies import read_logs, read_traces
+from orchtrace_otel.collect.parts import Part, Rejected, cut, parse, parts_of
+from orchtrace_otel.collect.verdicts import verdicts
+from orchtrace_otel.testing import capture
+from tests.collecting import encoded, recorded, refusal, research
+
+BOUNDS = Bounds()
+
+
+def cut_all(body: bytes) -> list[Part]:
+    """Cut a body of which nothing is rejected."""
+    rejected = Rejected()
+    found = cut(parse(body), BOUNDS, rejected)
+    assert (rejected.count, rejected.message) == (0, "")
+    return found
+
+
+def test_each_part_holds_the_spans_of_one_trace_and_all_together_hold_all() -> None:
+    """With the resource and the scope that they came with."""
+    traces, spans = recorded(5, random.Random(0))  # noqa: S311
+    body = encoded(random.Random(1).sample(spans, len(spans)))  # noqa: S311
+    parts = cut_all(body)
+    assert {part.trace_id.hex() for part in parts} == {trace.trace_id[:32] for trace in traces}
+    for part in parts:
+        request = ExportTraceServiceRequest.FromString(part.data)
+        (resource,) = request.resource_spans
+        (scope,) = resource.scope_spans
+        original = ExportTraceServiceRequest.FromString(body).resource_spans[0]
+        assert resource.resource == original.resource
+        assert scope.scope == original.scope_spans[0].scope
+        assert {span.trace_id for span in scope.spans} == {part.trace_id}
+        assert len(scope.spans) == len(part.marks)
+        assert (
+            part.runs
+            == part.roots
+            == {
+                trace.trace_id[33:].encode()
+                for trace in traces
+                if trace.trace_id.startswith(part.trace_id.hex())
+            }
+        )
+        assert part.has_top
+    assert sum(len(part.marks) for part in parts) == len(spans)
+    joined = b"".join(part.data for part in parts)
+    assert otlp.traces(otlp.read_protobuf(joined)) == sorted(
+        traces, key=lambda trace: trace.events[0]["start_unix_nano"]
+    )
+
+
+def flat(request: Any) -> list[Any]:
+    """Return each span of a request with what stands around it."""
+    return [
+        (resource.resource, resource.schema_url, scope.scope, scope.schema_url, span)
+        for resource in request.resource_spans
+        for scope in resource.scope_spans
+        for span in scope.spans
+    ]
+
+
+def test_resources_and_scopes_stay_apart() -> None:
+    """Two services in one request: each span keeps its own resource, schema and scope."""
+    request = ExportTraceServiceRequest()
+    for number in (1, 2):
+        resource = request.resource_spans.add(schema_url=f"schema:{number}")
+        value = resource.resource.attributes.add(key="service.name").value
+        value.string_value = f"service {number}"
+        for name in ("inner", "outer"):
+            scope = resource.scope_spans.add(schema_url=f"scope:{number}")
+            scope.scope.name = name
+            span = scope.spans.add(trace_id=b"t" * 16, span_id=f"{number}{name}##"[:8].encode())
+            span.name = "x" * 300
+    (part,) = cut_all(request.SerializeToString())
+    assert flat(ExportTraceServiceRequest.FromString(part.data)) == flat(request)
+
+
+def test_equal_spans_have_equal_marks_and_others_do_not() -> None:
+    """However they are batched: that is how resends are known."""
+    with capture(deterministic=False) as captured:
+        research(3)
+    whole = cut_all(encoded(captured.spans))[0].marks
+    single = [mark for span in captured.spans for mark in cut_all(encoded([span]))[0].marks]
+    assert sorted(whole) == sorted(single)
+    assert len(set(whole)) == len(whole)
+    (again,) = parts_of(cut_all(encoded(captured.spans))[0].data, BOUNDS)
+    assert again.marks == whole
+
+
+def test_spans_of_others_say_nothing_of_runs() -> None:
+    """No root of a run; a span without a parent is all that can be told."""
+    request = ExportTraceServiceRequest()
+    spans = request.resource_spans.add().scope_spans.add().spans
+    spans.add(trace_id=b"t" * 16, span_id=b"s" * 8)
+    spans.add(trace_id=b"u" * 16, span_id=b"s" * 8, parent_span_id=b"p" * 8)
+    top, inner = cut_all(request.SerializeToString())
+    assert (top.has_top, top.runs, top.roots) == (True, set(), set())
+    assert (inner.has_top, inner.runs, inner.roots) == (False, set(), set())
+
+
+@given(st.binary(max_size=80))
+def test_any_bytes_are_cut_or_refused(data: bytes) -> None:
+    """Nothing but our refusal is ever raised."""
+    for read in (parse, lambda body: read_traces(body, Rejected())):
+        why = refusal(lambda read=read: cut(read(data), BOUNDS, Rejected()))
+        assert why in {None, "invalid"}
+
+
+with capture(deterministic=False) as _captured:
+    research(2)
+SOUND = encoded(_captured.spans)
+
+
+@given(st.lists(st.tuples(st.integers(0, len(SOUND) - 1), st.integers(0, 255)), max_size=4))
+def test_a_request_with_wrong_bytes_is_refused_or_its_sound_spans_are_built(
+    changes: list[tuple[int, int]],
+) -> None:
+    """What was accepted goes through the builder, whatever became of it on the way."""
+    body = bytearray(SOUND)
+    for place, byte in changes:
+        body[place] = byte
+    parts: list[Part] = []
+    refusal(lambda: parts.extend(cut(parse(bytes(body)), BOUNDS, Rejected())))
+    for part in parts:
+        otlp.traces(otlp.read_protobuf(part.data))
+
+
+_leaves = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8)
+_names = st.sampled_from(
+    [
+        "resourceSpans",
+        "scopeSpans",
+        "spans",
+        "resource",
+        "scope",
+        "attributes",
+        "links",
+        "key",
+        "traceId",
+        "spanId",
+        "value",
+        "stringValue",
+        "startTimeUnixNano",
+        "resourceLogs",
+        "scopeLogs",
+        "logRecords",
+        "eventName",
+        "name",
+        "kind",
+    ]
+)
+_documents = st.recursive(
+    _leaves,
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(_names, inner, max_size=3),
+    max_leaves=12,
+)
+
+
+@given(_documents, _documents)
+def test_any_json_is_read_or_refused(one: Any, other: Any) -> None:
+    """As a body, and at the place of a span or a log record."""
+    bodies = [
+        one,
+        {"resourceSpans": [{"scopeSpans": [{"spans": [one, other]}]}]},
+        {"resourceLogs": [{"scopeLogs": [{"logRecords": [one, other]}]}]},
+    ]
+    for document in bodies:
+        try:
+            body = orjson.dumps(document)
+        except TypeError:  # an integer beyond 64 bits
+            continue
+        for work in (
+            lambda body=body: cut(read_traces(body, Rejected()), BOUNDS, Rejected()),
+            lambda body=body: verdicts(read_logs(body, Rejected()), Rejected()),
+        ):
+            assert refusal(work) in {None, "invalid"}
+
+
+@pytest.mark.parametrize("depth", [50, 5_000])
+def test_json_nested_without_end_is_read_or_refused(depth: int) -> None:
+    """A value of arrays in each other ends no process."""
+    inner = '{"arrayValue": {"values": [' * depth + "]}}" * depth
+    ids = f'"traceId": "{"ab" * 16}", "spanId": "{"cd" * 8}"'
+    span = f'{{{ids}, "attributes": [{{"key": "a", "value": {inner}}}]}}'
+    body = f'{{"resourceSpans": [{{"scopeSpans": [{{"spans": [{span}]}}]}}]}}'.encode()
+    rejected = Rejected()
+    taken: list[Part] = []
+    why = refusal(lambda: taken.extend(cut(read_traces(body, rejected), BOUNDS, rejected)))
+    assert why == "invalid" or len(taken) + rejected.count == 1

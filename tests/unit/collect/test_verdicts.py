@@ -1,0 +1,99 @@
+"""Late rewards: which run each is for, which are none, and which are the same again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
+
+from orchtrace_otel import attributes as a
+from orchtrace_otel.collect.parts import Rejected
+from orchtrace_otel.collect.verdicts import Verdict, verdicts
+from orchtrace_otel.model import Reward
+
+TRACE = "0af7651916cd43dd8448eb211c80319c"
+ROOT = "00f067aa0ba902b7"
+RUN = f"{TRACE}-{ROOT}"
+OURS = {
+    a.EVALUATION_NAME: "style",
+    a.EVALUATION_VALUE: 0.5,
+    a.RUN_ID: RUN,
+    a.REWARD_ID: "v1",
+    a.REWARD_FAMILY: "R2",
+    a.REWARD_UNIT: "agent",
+    a.REWARD_TARGET: "writer",
+    a.REWARD_ESTIMATOR: "judge",
+}
+
+
+def read(facts: dict[str, Any], **more: Any) -> tuple[list[Verdict], Rejected]:
+    """Read one log record with these attributes."""
+    request = ExportLogsServiceRequest()
+    scope = request.resource_logs.add().scope_logs.add()
+    record = scope.log_records.add(**{"event_name": a.EVALUATION_EVENT, **more})
+    for key, held in facts.items():
+        value = record.attributes.add(key=key).value
+        setattr(value, "double_value" if isinstance(held, float) else "string_value", held)
+    rejected = Rejected()
+    return verdicts(request, rejected), rejected
+
+
+def test_a_reward_of_ours_is_read_whole() -> None:
+    """Every field that its event has."""
+    (found,), rejected = read(OURS)
+    reward = Reward(
+        id="v1", component="style", value=0.5, family="R2", unit="agent", target="writer",
+        estimator="judge",
+    )  # fmt: skip
+    assert found == Verdict(TRACE, RUN, "", reward)
+    assert rejected.count == 0
+
+
+def test_an_evaluation_of_others_rates_the_span_of_its_context() -> None:
+    """Its id follows from what a resend leaves as it is."""
+    ids = {"trace_id": bytes.fromhex(TRACE), "span_id": bytes.fromhex(ROOT)}
+    facts = {a.EVALUATION_NAME: "relevance", a.EVALUATION_VALUE: 0.8}
+    (first,), _ = read(facts, **ids, time_unix_nano=5)
+    (again,), _ = read(facts, **ids, time_unix_nano=5, observed_time_unix_nano=9)
+    (other,), _ = read(facts, **ids, time_unix_nano=6)
+    assert (first.trace_id, first.run_id, first.span_id) == (TRACE, "", ROOT)
+    assert (first.reward.unit, first.reward.target, first.reward.estimator) == (
+        "turn",
+        ROOT,
+        "judge",
+    )
+    assert first == again
+    assert first.reward.id != other.reward.id
+
+
+def test_the_name_of_an_event_may_be_an_attribute() -> None:
+    """As older senders have it."""
+    (found,), _ = read({**OURS, "event.name": a.EVALUATION_EVENT}, event_name="")
+    assert found.reward.id == "v1"
+
+
+def test_structural_measures_are_left_out_without_a_word() -> None:
+    """They are computed anew from the spans."""
+    facts = {key: OURS[key] for key in (a.EVALUATION_NAME, a.EVALUATION_VALUE, a.RUN_ID)}
+    found, rejected = read({**facts, a.REWARD_ESTIMATOR: "structural"})
+    assert (found, rejected.count) == ([], 0)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({a.RUN_ID: "run-7"}, "must be <OTel trace id>-<span id of the root>"),
+        ({a.RUN_ID: f"{TRACE}-{ROOT[:-1]}G"}, "must be <OTel trace id>-<span id of the root>"),
+        ({a.RUN_ID: ""}, "must carry orchtrace.run.id or the context"),
+        ({a.EVALUATION_VALUE: "good"}, "must be a number"),
+        ({a.EVALUATION_VALUE: float("nan")}, "must have a finite value"),
+        ({a.REWARD_FAMILY: "R9"}, "must have a finite value, and a family"),
+        ({a.REWARD_UNIT: "galaxy"}, "must have a finite value, and a family"),
+    ],
+)
+def test_what_is_no_reward_is_rejected_and_said_so(change: dict[str, Any], said: str) -> None:
+    """With what must hold."""
+    found, rejected = read({**OURS, **change})
+    assert (found, rejected.count) == ([], 1)
+    assert said in rejected.message

@@ -145,6 +145,10 @@ docs: $(VENV)/.ready-dev ## write the generated pages docs/schema.md and docs/ta
 	$(PY) docs/generate_tables.py
 	$(PY) docs/generate_datasets.py
 
+.PHONY: credit
+credit: $(VENV)/.ready-dev ## measure credit, topology and stopping in the made-up world, write docs/credit.md anew (minutes)
+	$(PY) docs/generate_credit.py
+
 .PHONY: bench
 bench: $(VENV)/.ready-dev ## added cost per event beside raw OpenTelemetry (minutes; not part of CI)
 	@for name in $(BENCHMARKS); do \

@@ -26,8 +26,7 @@ def record(  # noqa: PLR0913 - the fields of a reward
     contract: Contract,
     value: float,
     target: str | None = None,
-    *,
-    provisional: bool = False,
+    provisional: bool = False,  # noqa: FBT001, FBT002 - keywords cost, and there may be many
 ) -> dict[str, Any]:
     """Return a built-in reward as the stop lists it.
 
@@ -37,15 +36,14 @@ def record(  # noqa: PLR0913 - the fields of a reward
         'run:=calm'
     """
     found: dict[str, Any] = {
-        "id": f"{run_id}{_MARK}{component}"
-        if target is None
-        else f"{run_id}{_MARK}{component}:{contract.unit}:{target}",
+        "id": f"{run_id}{_MARK}{component}",
         "component": component,
         "value": value,
         "family": contract.family,
         "unit": contract.unit,
     }
     if target is not None:
+        found["id"] += f":{contract.unit}:{target}"
         found["target"] = target
     found["estimator"] = contract.estimator
     found["provisional"] = provisional

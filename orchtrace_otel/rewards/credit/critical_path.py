@@ -46,15 +46,16 @@ def _on_longest(graph: Graph, chains: Sequence[int]) -> dict[int, int]:
         level = levels[place]
         if level <= first:
             continue
+        sources = causes[place]
         before = first
-        for cause in causes[place]:
+        for cause in sources:
             chain = chains[cause]
             if chain > before:  # noqa: PLR1730 - `max` costs more than all the rest
                 before = chain
         if before < level:
             parts[place] = level - before
             level = before
-        for cause in causes[place]:
+        for cause in sources:
             if chains[cause] == before and levels[cause] < level:
                 levels[cause] = level
     return parts

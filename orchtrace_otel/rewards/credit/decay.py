@@ -27,7 +27,7 @@ def decay(upstream: Upstream, _facts: Facts, gamma: Fraction = GAMMA) -> Shares:
         gamma: Above 0, at most 1.
     """
     hops = upstream.hops
-    counts = Counter(hops[place] for place in upstream.places)
+    counts = Counter(map(hops.__getitem__, upstream.places))
     weights: list[int] = [WHOLE]
     for _ in range(max(counts)):
         weights.append(weights[-1] * gamma.numerator // gamma.denominator)

@@ -31,7 +31,12 @@ def flow(upstream: Upstream, _facts: Facts, beta: Fraction = BETA) -> Shares:
     parts[upstream.answer] = WHOLE
     for place in upstream.places:
         sources = causes[place]
-        if sources:
+        if len(sources) == 1:
+            held = parts[place]
+            each = held * passed // of
+            parts[place] = held - each
+            parts[sources[0]] += each
+        elif sources:
             held = parts[place]
             count = len(sources)
             each = held * passed // (of * count)

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 _AGENT: Final = Contract(family="R2", unit="agent", estimator="structural", version="1")
 _ROLE: Final = Contract(family="R3", unit="role", estimator="structural", version="1")
 _LEAD: Final = Contract(family="R7", unit="orchestrator", estimator="structural", version="1")
+_REST: Final = "unassigned"
 
 
 def on_events(credit: Credit) -> list[dict[str, float]]:
@@ -36,20 +37,15 @@ def records(facts: Facts, credit: Credit) -> list[dict[str, Any]]:
     What a division leaves over has one for the target `unassigned`, where there is any.
     """
     tally = Tally(facts, credit)
+    run_id, late = facts.trace.trace_id, credit.outcome.provisional
     found: list[dict[str, Any]] = []
-    run_id, provisional = facts.trace.trace_id, credit.outcome.provisional
-
-    def write(contract: Contract, component: str, number: float, target: str | None) -> None:
-        made = record(run_id, component, contract, number, target, provisional=provisional)
-        found.append(made)
-
     divisions = ((_AGENT, tally.by_agent), (_ROLE, tally.by_role), (_LEAD, tally.of_orchestrator))
     for contract, divide in divisions:
         for method in credit.shares:
             targets, unassigned = divide(method)
             for target, number in targets.items():
                 name = None if contract is _LEAD else target
-                write(contract, CREDIT + method, number, name)
+                found.append(record(run_id, CREDIT + method, contract, number, name, late))
             if targets and unassigned:
-                write(contract, CREDIT + method, unassigned, "unassigned")
+                found.append(record(run_id, CREDIT + method, contract, unassigned, _REST, late))
     return found

@@ -1,0 +1,190 @@
+"""Taking up and closing, step by step: what fails is done again, and what is old moves up."""
+
+from __future__ import annotations
+
+import errno
+import random
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from orchtrace_otel import otlp
+from orchtrace_otel.collect import builder as building
+from orchtrace_otel.collect.admission import Bounds
+from orchtrace_otel.collect.parts import parts_of
+from orchtrace_otel.collect.runs import Closing
+from orchtrace_otel.collect.server import Collector, Options
+from orchtrace_otel.collect.spool import SPANS
+from orchtrace_otel.collect.verdicts import Verdict
+from orchtrace_otel.collect.writing import Accepted
+from orchtrace_otel.model import Reward
+from tests.collecting import as_stored, at_first, encoded, lines, recorded, stored
+
+if TYPE_CHECKING:
+    from opentelemetry.sdk.trace import ReadableSpan
+
+NOW = Closing(grace_s=0, idle_s=0)
+LATER = Closing(grace_s=3600, idle_s=3600)
+
+
+class Steps:
+    """A collector whose threads do not run: a test does their steps."""
+
+    def __init__(self, folder: Path, closing: Closing = NOW, **bounds: int) -> None:
+        self.collector = Collector(
+            Options(folder, closing=closing, bounds=Bounds(**bounds), fsync="never")
+        )
+        self.builder = self.collector.builder
+
+    def send(self, spans: list[ReadableSpan]) -> None:
+        """Take spans as the writer hands them over."""
+        body = encoded(spans)
+        segment = self.collector.spool.append([(SPANS, body)])
+        self.builder.put(Accepted(segment, list(parts_of(body, Bounds())), 0))
+
+    def judge(self, verdict: Verdict) -> None:
+        """Take a late reward, likewise."""
+        segment = self.collector.spool.append([(SPANS, b"")])
+        self.builder.put(Accepted(segment, [verdict], 0))
+
+    def step(self) -> bool:
+        """Do one round; return whether it went well."""
+        try:
+            self.builder._round(is_last=False)
+        except (OSError, sqlite3.Error) as error:
+            self.builder._fail(error)
+            return False
+        return True
+
+    def end(self) -> None:
+        """Let go of all, as a killed process would."""
+        for part in (self.collector.store, self.collector._archive, self.collector._stored):
+            part.close()
+        self.collector._kept.close()
+        self.collector._lock.close()
+
+
+@pytest.fixture
+def steps(tmp_path: Path) -> Iterator[Steps]:
+    """A collector whose runs close at once."""
+    made = Steps(tmp_path)
+    yield made
+    made.end()
+
+
+def put_off_now(steps: Steps) -> None:
+    """Let what is to be tried again be due."""
+    for opened in steps.collector.runs:
+        steps.collector.runs.wait_for(opened, 0.0)
+
+
+@pytest.mark.parametrize("step", ["settle", "commit", "put"])
+def test_what_could_not_be_stored_is_stored_later_and_once(
+    step: str, steps: Steps, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At whichever step the disk is full: the spool keeps it, and no line is there twice."""
+    traces, spans = recorded(3, random.Random(0))  # noqa: S311
+    verdict = Verdict(
+        traces[0].trace_id[:32],
+        traces[0].trace_id,
+        "",
+        Reward(id="v", component="style", value=1.0),
+    )
+    steps.send(spans)
+    steps.judge(verdict)
+    store: Any = steps.collector.store
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(store, step, full)
+    assert not steps.step()
+    assert steps.builder.fault == "the store cannot be written: OSError"
+    assert steps.collector.intake.faults() == [steps.builder.fault]
+    assert len(steps.collector.runs) > 0
+    assert steps.collector.spool.size > 0
+    monkeypatch.undo()
+    put_off_now(steps)
+    assert steps.step()
+    assert steps.builder.fault is None
+    assert len(lines(tmp_path)) == len(traces)
+    found = stored(tmp_path)
+    assert found[traces[0].trace_id]["rewards"]["style"] == 1.0
+    assert {run_id: at_first(found[run_id]) for run_id in found if run_id != verdict.run_id} == {
+        run_id: run for run_id, run in as_stored(traces).items() if run_id != verdict.run_id
+    }
+    assert all(steps.collector._archive.has_spans(run_id[:32]) for run_id in found)
+    steps.collector.spool.close()
+    assert steps.collector.spool.segments == 0
+
+
+def test_a_trace_that_cannot_be_built_costs_no_other(
+    steps: Steps, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A fault of ours is counted and logged, and its spans are in the archive for a later try."""
+    traces, spans = recorded(2, random.Random(1))  # noqa: S311
+    bad = traces[0].trace_id[:32]
+    real = otlp.traces
+
+    def broken(received: Any) -> Any:
+        found = list(received)
+        if found[0][0] == bad:
+            raise KeyError("a fault of ours")
+        return real(found)
+
+    monkeypatch.setattr(otlp, "traces", broken)
+    steps.send(spans[1:])
+    assert steps.step()
+    assert steps.collector.metrics.get("failures", "build") == 1
+    assert f"could not build the runs of OTel trace {bad}" in caplog.text
+    assert set(stored(tmp_path)) == {traces[1].trace_id}
+    assert steps.collector._archive.has_spans(bad)
+    # The rest of it, once the fault is mended, brings the run.
+    monkeypatch.undo()
+    steps.send(spans[:1])
+    assert steps.step()
+    assert stored(tmp_path) == as_stored(traces)
+
+
+def test_a_run_that_stays_open_does_not_keep_old_segments(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its spans are written anew, and after a kill it is as whole as before."""
+    monkeypatch.setattr(building, "_MOST_SEGMENTS", 2)
+    steps = Steps(tmp_path, LATER)
+    steps.collector.spool._segment_bytes = 1  # a segment a record
+    traces, spans = recorded(4, random.Random(3))  # noqa: S311
+    for at in range(0, len(spans), 5):
+        steps.send(spans[at : at + 5])
+        assert steps.step()
+    for _ in range(30):
+        assert steps.step()
+    assert steps.collector.spool.segments <= 2 + len(traces)
+    assert steps.collector.metrics.get("moved") > 0
+    steps.end()
+    again = Steps(tmp_path, NOW)
+    again.builder.replay(again.collector.spool.replay())
+    put_off_now(again)
+    assert again.step()
+    assert stored(tmp_path) == as_stored(traces)
+    again.end()
+
+
+def test_more_in_the_spool_than_memory_may_hold_is_taken_up_in_turns(tmp_path: Path) -> None:
+    """A start closes runs early where the bound asks for it; what follows amends them."""
+    steps = Steps(tmp_path, LATER)
+    traces, spans = recorded(8, random.Random(4))  # noqa: S311
+    for at in range(0, len(spans), 5):
+        steps.send(spans[at : at + 5])
+    steps.end()
+    again = Steps(tmp_path, NOW, open_bytes=10_000)
+    again.builder.replay(again.collector.spool.replay())
+    assert again.collector.runs.size <= 10_000
+    put_off_now(again)
+    assert again.step()
+    found = stored(tmp_path)
+    assert {run_id: at_first(found[run_id]) for run_id in found} == as_stored(traces)
+    again.end()

@@ -311,16 +311,22 @@ def _content(settings: Settings) -> Iterator[Finding]:
         advice = f"set it to one of {', '.join(CAPTURE_MODES)}"
         yield Finding("content", "wrong", CAPTURE_VARIABLE, found, advice)
     else:
-        yield _capture(settings.capture)
+        yield _capture(settings.capture, settings.store)
     if settings.store is not None and "://" not in settings.store:
         yield _store(Path(settings.store).expanduser())
 
 
-def _capture(mode: str) -> Finding:
+def _capture(mode: str, store: str | None) -> Finding:
     if mode == CAPTURE_MODES[0]:
         return Finding("content", "ok", "capture", f"{mode}: no content leaves the process")
-    found = f"{mode} is asked for, but this release captures no content yet"
-    return Finding("content", "note", CAPTURE_VARIABLE, found, "unset it, or expect none")
+    if mode != "SPAN_ONLY" and store is None:
+        found = f"{mode} keeps content in a store, and ORCHTRACE_STORE names none"
+        advice = "set ORCHTRACE_STORE to a folder, or a URL that fsspec knows"
+        return Finding("content", "wrong", CAPTURE_VARIABLE, found, advice)
+    places = {"SPAN_ONLY": "on spans", "EVENT_ONLY": "in the store"}
+    found = f"{mode}: content is captured, {places.get(mode, 'on spans and in the store')}"
+    advice = "see docs/content.md for what is redacted, and for more patterns"
+    return Finding("content", "note", CAPTURE_VARIABLE, found, advice)
 
 
 def _store(folder: Path) -> Finding:

@@ -202,11 +202,22 @@ def test_adapters_are_told(
     assert ("pip install 'orchtrace-otel[absent]'" in finding.advice) == (kind is not None)
 
 
-def test_content_that_is_asked_for_is_not_said_to_be_captured() -> None:
-    """This release captures none, whatever the variable says."""
+@pytest.mark.parametrize(
+    ("mode", "store", "level", "told"),
+    [
+        ("NO_CONTENT", None, None, None),
+        ("SPAN_ONLY", None, "note", "SPAN_ONLY: content is captured, on spans"),
+        ("EVENT_ONLY", ".", "note", "EVENT_ONLY: content is captured, in the store"),
+        ("SPAN_AND_EVENT", ".", "note", "SPAN_AND_EVENT: content is captured, on spans and in"),
+        ("EVENT_ONLY", None, "wrong", "EVENT_ONLY keeps content in a store, and ORCHTRACE_STORE"),
+    ],
+)
+def test_content_that_is_captured_is_told(
+    mode: str, store: str | None, level: str | None, told: str | None
+) -> None:
+    """Where it goes, or why it cannot."""
     name = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
-    finding = found(name, **{name: "SPAN_ONLY"})
-    assert (finding.level, finding.found) == (
-        "note",
-        "SPAN_ONLY is asked for, but this release captures no content yet",
-    )
+    environ = {name: mode} | ({} if store is None else {"ORCHTRACE_STORE": store})
+    finding = found(name if level else "capture", **environ)
+    assert finding.level == (level or "ok")
+    assert finding.found.startswith(told or "NO_CONTENT: no content leaves")

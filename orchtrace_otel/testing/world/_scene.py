@@ -54,6 +54,7 @@ class Posted(NamedTuple):
     sender: str
     gain: float
     harm: float
+    sent: int
 
 
 USEFUL: Final = 0.6
@@ -158,7 +159,7 @@ class Scene:
         dice = self.dice
         for _ in range(dice.choice((0, 0, 1, 1, 2))):
             self.stage.work(act, dice.uniform(0.3, 2.0), dice.randrange(40, 300))
-            shows = member.is_broken and dice.random() < SHOWN
+            shows = dice.random() < (SHOWN if member.is_broken else SLIPS)
             self.stage.use_tool(act, "search", dice.uniform(0.2, 2.0), is_error=shows)
         self.stage.work(act, dice.uniform(0.5, 4.0), dice.randrange(80, 600))
 
@@ -180,7 +181,9 @@ class Scene:
 
     def read(self, act: Act, member: Member) -> None:
         """Let an open activation read the letters that came meanwhile."""
-        mail = self.take_mail(member.name)
+        waiting = self.take_mail(member.name)
+        mail = [posted for posted in waiting if posted.sent <= act.now]
+        self._mail[member.name] = [posted for posted in waiting if posted.sent > act.now]
         act.returned += [("message", posted.letter.event) for posted in mail]
         self._nodes[act.span].links += [_link(posted) for posted in mail]
 
@@ -207,7 +210,7 @@ class Scene:
         kind = "filler" if not is_useful else "misleading" if member.is_broken else "useful"
         letter = Letter(slot, event, kind)
         self.letters.append(letter)
-        self._mail[receiver].append(Posted(letter, act.span, gain, harm))
+        self._mail[receiver].append(Posted(letter, act.span, gain, harm, act.now))
 
     def _strength(self, *, is_broken: bool) -> tuple[float, float]:
         gain = self.dice.uniform(0.1, 0.5)
@@ -242,6 +245,9 @@ class Scene:
 
 SHOWN: Final = 0.3
 """How often a tool call of a broken agent fails for all to see."""
+
+SLIPS: Final = 0.1
+"""How often one of any other agent does, which means nothing."""
 
 
 def _link(posted: Posted) -> Link:

@@ -211,6 +211,7 @@ def _write(seed: int, task: int, run: int, points: tuple[Point, ...]) -> Trace:
             a.CHOSEN: "stop" if step == len(points) else "go_on",
             a.CANDIDATES: ("go_on", "stop"),
             a.FEATURES: features_of(point.features),
+            a.STOP_PROBABILITY: point.hazard,
         }
         graded[stage.tell(root, "decide", 0.0, **keys)] = point
     stage.stop("max_steps" if len(points) == LIMIT else "quality_met")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from orchtrace_otel import attributes as a
 from orchtrace_otel.testing.world._chance import chance
-from orchtrace_otel.testing.world._scene import Member, Posted, Scene, Tells
+from orchtrace_otel.testing.world._scene import SLIPS, Member, Posted, Scene, Tells
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -166,9 +166,6 @@ def harness(scene: Scene) -> Played:
             stage.use_tool(root, tool, dice.uniform(0.1, 3.0), is_error=dice.random() < SLIPS)
     done += [_delegate_by_tool(scene, member) for member in members]
     return done, False
-
-
-SLIPS: Final = 0.1
 
 
 def _delegate_by_tool(scene: Scene, member: Member) -> Act:

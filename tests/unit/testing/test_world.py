@@ -22,7 +22,7 @@ KINDS = (
 )
 
 
-@pytest.fixture(params=[(kind, seed) for kind in KINDS for seed in range(4)], ids=str)
+@pytest.fixture(params=[(kind, seed) for kind in KINDS for seed in range(8)], ids=str)
 def world(request: pytest.FixtureRequest) -> World:
     """Runs of every kind of team."""
     kind, seed = request.param

@@ -28,6 +28,7 @@ def test_decision_points_say_what_was_seen_and_most_are_graded(runs: list[Stoppi
         assert len(seen) == run.stopped
         for event, point in zip(seen, run.points, strict=False):
             assert event["features"] == point.features
+            assert event["stop_probability"] == point.hazard
             assert event.get("answer_now") == (point.quality if point.is_graded else None)
     points = [point for run in runs for point in run.points]
     assert fmean(point.is_graded for point in points) == pytest.approx(0.8, abs=0.05)

@@ -47,9 +47,11 @@ class JsonLines:
 
     def close(self) -> None:
         """Put everything down."""
-        self._file.flush()
-        os.fsync(self._file.fileno())
-        self._file.close()
+        try:
+            self._file.flush()
+            os.fsync(self._file.fileno())
+        finally:
+            self._file.close()
 
 
 class ParquetRows:
@@ -74,8 +76,10 @@ class ParquetRows:
 
     def close(self) -> None:
         """Put everything down."""
-        self._put()
-        self._writer.close()
+        try:
+            self._put()
+        finally:
+            self._writer.close()
 
     def _put(self) -> None:
         pa: Any = pyarrow()

@@ -1,0 +1,207 @@
+"""Off-policy values: the sheet's numbers, and nothing where nothing is known."""
+
+from __future__ import annotations
+
+import pytest
+
+from orchtrace_otel.errors import StoppingError
+from orchtrace_otel.rewards.stopping._learn import np
+from orchtrace_otel.rewards.stopping.baselines import by_steps
+from orchtrace_otel.rewards.stopping.evaluate import Evaluation, Row, evaluate, interval
+from orchtrace_otel.rewards.stopping.heads import Curve, Linear
+from orchtrace_otel.rewards.stopping.model import StopValue
+from orchtrace_otel.rewards.stopping.overlap import (
+    Draw,
+    doubly_robust,
+    effective_size,
+    lacks_overlap,
+    weight,
+)
+from orchtrace_otel.rewards.stopping.points import Course
+from tests.unit.rewards.stopping.courses import course
+
+HAZARD = (0.3, 0.5, 1.0)
+"""The sheet's chances of stopping at 1, 2 and 3: .3, .35 and .35."""
+
+LOGS = ((2, 0.5), (1, 0.1), (2, 0.6), (3, 0.4))
+
+
+def draws(target: int) -> list[Draw]:
+    said = (0.5, 0.5, 0.5)
+    return [Draw(HAZARD, stop - 1, target - 1, worth, said, said) for stop, worth in LOGS]
+
+
+def test_weights_and_estimates_are_the_sheets() -> None:
+    """Target 2: weights 2.857, 0, 2.857, 0; IPS .7857, WIS .55, DR .5714."""
+    logs = draws(2)
+    weights = [weight(draw) for draw in logs]
+    assert weights == pytest.approx([2.857, 0, 2.857, 0], abs=5e-4)
+    weighted = [one * draw.worth for one, draw in zip(weights, logs, strict=True)]
+    assert sum(weighted) / 4 == pytest.approx(0.7857, abs=5e-5)
+    assert sum(weighted) / sum(weights) == pytest.approx(0.55)
+    assert sum(map(doubly_robust, logs)) / 4 == pytest.approx(0.5714, abs=5e-5)
+    assert effective_size(weights) == pytest.approx(2)
+
+
+def test_doubly_robust_is_right_when_either_part_is() -> None:
+    """With the right hazards a wrong model still gives the truth on average."""
+    said = (0.9, 0.1, 0.3)
+    truth = (0.2, 0.7, 0.4)
+    chances = (0.3, 0.35, 0.35)
+    mean = sum(
+        chance * doubly_robust(Draw(HAZARD, stop, 1, truth[stop], said, said))
+        for stop, chance in enumerate(chances)
+    )
+    assert mean == pytest.approx(truth[1])
+
+
+def test_overlap_is_missing_where_the_log_never_or_always_stops() -> None:
+    """Nobody was seen to stop where the log never does, nor to go on where it always stops."""
+    assert lacks_overlap(Draw((0.0, 1.0), 1, 0, 0.5))
+    assert lacks_overlap(Draw((1.0,), 0, None, 0.5))
+    assert not lacks_overlap(Draw((0.5, 1.0), 1, 1, 0.5))
+
+
+def model(threshold: float) -> StopValue:
+    """Stop from step `threshold` on; success is said to be one half."""
+    width = 1
+    gain = Linear(threshold - 0.5, (-1.0, 0.0), (0.0, 0.0), (99.0, 1.0))
+    flat = Linear(0.5, (0.0,) * width, (0.0,) * width, (99.0,) * width)
+    spread = Linear(0.1, (0.0, 0.0), (0.0, 0.0), (99.0, 1.0))
+    tuned = {"step": 2, "tokens": 200.0, "elapsed_s": 2.0, "q": 0.9, "unchanged": None}
+    return StopValue(("step",), 0.1, flat, Curve((0.5,), (0.5,)), gain, spread, baselines=tuned)
+
+
+def row(found: Evaluation, name: str) -> Row:
+    return next(one for one in found.rows if one.name == name)
+
+
+def logs() -> list[Course]:
+    return [
+        course([0.2, 0.6, 0.9], run="a", task="a"),
+        course([0.1, 0.1, 0.2], run="b", task="b"),
+    ]
+
+
+def test_stopping_earlier_than_the_log_needs_no_weights() -> None:
+    """The mean of what was graded there, less its price, with all runs counting."""
+    found = row(evaluate(model(2), logs()), "fitted").alone
+    assert found is not None
+    assert found.value == pytest.approx((0.6 - 0.2 + 0.1 - 0.2) / 2)
+    assert (found.estimator, found.ess, found.censored, found.why) == ("truncation", 2, 0, None)
+    assert found.low == pytest.approx(-0.1)
+    assert found.high == pytest.approx(0.4)
+
+
+def test_going_on_past_the_log_gets_no_number_and_says_why() -> None:
+    """Alone it is unknown; beside the log's own stop it is what the log got."""
+    found = row(evaluate(model(9), logs()), "fitted")
+    assert found.alone is not None
+    assert found.beside_log is not None
+    assert (found.alone.value, found.alone.censored) == (None, 1.0)
+    assert found.alone.why == "in 2 of 2 runs it goes on past the log's stop"
+    assert found.beside_log.value == pytest.approx((0.9 - 0.3 + 0.2 - 0.3) / 2)
+
+
+def test_where_a_limit_ended_the_log_no_policy_goes_on() -> None:
+    """Its end is everybody's end."""
+    runs = [one._replace(is_limited=True) for one in logs()]
+    found = row(evaluate(model(9), runs), "fitted").alone
+    assert found is not None
+    assert found.value == pytest.approx(0.25)
+
+
+def test_a_stop_that_nobody_graded_is_censored_and_not_zero() -> None:
+    """The share is told, and the mean of the others under a name of its own."""
+    runs = [*logs(), course([0.5, None, 0.5], run="c", task="c")]
+    found = row(evaluate(model(2), runs), "fitted").alone
+    assert found is not None
+    assert (found.value, found.low, found.high) == (None, None, None)
+    assert found.censored == pytest.approx(1 / 3)
+    assert found.why == "in 1 of 3 runs its stop is not graded"
+    assert found.seen == pytest.approx(0.15)
+
+
+def test_a_log_that_stops_by_chance_gives_weighted_estimates() -> None:
+    """Where some runs stopped too early, those that happened to go on stand for them."""
+    runs = [
+        course([None] * (stop - 1) + [worth + 0.1 * stop], run=f"r{n}", task=f"t{n}",
+               hazard=HAZARD[:stop])
+        for n, (stop, worth) in enumerate(LOGS)
+    ]  # fmt: skip
+    found = row(evaluate(model(2), runs), "fitted").alone
+    assert found is not None
+    assert found.estimator == "doubly_robust"
+    assert found.ips == pytest.approx(0.7857, abs=5e-5)
+    assert found.wis == pytest.approx(0.55)
+    assert found.value == found.dr
+    assert found.ess == pytest.approx(2)
+    assert found.why is None
+
+
+def test_a_log_that_always_stops_there_has_no_overlap() -> None:
+    """No weight makes up for what never happens."""
+    runs = [course([0.5], run=f"r{n}", task=f"t{n}", hazard=[1.0]) for n in range(2)]
+    found = row(evaluate(model(2), runs), "fitted").alone
+    assert found is not None
+    assert found.value is None
+    assert found.why == (
+        "in 2 of 2 runs it goes on past the log's stop; the log could not have done the same "
+        "there: no overlap"
+    )
+
+
+def test_all_baselines_stand_beside_it() -> None:
+    """Those that cannot be tried say what is missing, and gains are paired by run."""
+    found = evaluate(model(2), logs())
+    assert [one.name for one in found.rows] == [
+        "fitted",
+        "fixed step limit",
+        "token budget",
+        "time budget",
+        "answer unchanged",
+        "confidence threshold",
+        "self-report",
+        "loop rule",
+        "logged policy",
+        "oracle",
+    ]
+    assert row(found, "self-report").says == (
+        "the log has none of the features self_report, plan_share, plan_done"
+    )
+    assert row(found, "self-report").alone is None
+    gain = row(found, "fixed step limit").gain
+    assert gain is not None
+    assert (gain.value, gain.low, gain.high, gain.runs) == (0, 0, 0, 2)
+    oracle = row(found, "oracle").alone
+    assert oracle is not None
+    assert oracle.value == pytest.approx((0.6 + 0.0) / 2)
+
+
+def test_one_task_has_no_interval() -> None:
+    """Its runs come and go together, so nothing says how other tasks would differ."""
+    runs = [one._replace(task="same") for one in logs()]
+    found = row(evaluate(model(2), runs), "fitted").alone
+    assert found is not None
+    assert (found.low, found.high) == (None, None)
+
+
+def test_an_interval_draws_tasks_not_runs() -> None:
+    """Copies of a run under its own task make nothing surer; the same call gives the same ends."""
+    values = np.array([0.0, 1.0, 0.0, 1.0])
+    once = interval(values, np.ones(4), ["a", "b", "c", "d"])
+    copied = interval(np.repeat(values, 5), np.ones(20), [*"aaaaabbbbbcccccddddd"])
+    assert once == copied == interval(values, np.ones(4), ["a", "b", "c", "d"])
+
+
+def test_no_runs_are_refused() -> None:
+    """There is nothing to say."""
+    with pytest.raises(StoppingError, match="evaluating needs runs with decision points, got none"):
+        evaluate(model(2), [])
+
+
+def test_a_policy_looks_at_nothing_behind_its_stop() -> None:
+    """A run that is cut after the stop has the same stop."""
+    whole = course([0.2, 0.6, 0.9])
+    cut = whole._replace(points=whole.points[:2])
+    assert by_steps(2)(whole) == by_steps(2)(cut) == 1

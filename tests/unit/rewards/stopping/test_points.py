@@ -1,0 +1,139 @@
+"""Which events of a trace are decision points, and what is read of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from orchtrace_otel.errors import StoppingError
+from orchtrace_otel.model import Event, Reward, Trace
+from orchtrace_otel.rewards.stopping.points import (
+    Point,
+    feature_names,
+    partial_names,
+    read_course,
+    read_courses,
+)
+
+
+def decide(name: str, t: float, **keys: Any) -> Event:
+    return Event(name, t, "orchestrator_decision", "lead", {"verb": "decide", **keys})
+
+
+def stop(t: float, **keys: Any) -> Event:
+    said = {"verb": "stop", "stop_reason": "max_steps", **keys}
+    return Event("stop", t, "orchestrator_decision", "lead", said)
+
+
+def trace(*events: Event, **more: Any) -> Trace:
+    return Trace("run", "task", events, **more)
+
+
+def test_points_that_a_trace_names_are_its_points() -> None:
+    """Other decisions with features are none; an event with a grade always is; tokens add up."""
+    found = read_course(
+        trace(
+            decide("route", 1, features={"x": 1}, tokens=5),
+            decide("a", 2, decision_point="go", features={"x": 1}, answer_now=0.5, tokens=7),
+            decide("b", 3, answer_now=1),
+            decide("c", 4, decision_point="go", features={"x": True}, stop_probability=0.25),
+            stop(5),
+        )
+    )
+    assert found.points == (
+        Point("a", 1, 2, 12, {"x": 1.0}, 0.5, None),
+        Point("b", 2, 3, 12, None, 1.0, None),
+        Point("c", 3, 4, 12, {"x": 1.0}, None, 0.25),
+    )
+    assert (found.run, found.task, found.is_limited, found.reason) == (
+        "run",
+        "task",
+        True,
+        "max_steps",
+    )
+
+
+def test_a_trace_that_names_none_has_every_event_with_features() -> None:
+    """As programs write logs that know of features and grades alone."""
+    found = read_course(trace(decide("a", 1, features={"x": 1}), decide("b", 2), stop(3)))
+    assert [point.event for point in found.points] == ["a"]
+
+
+def test_a_run_without_points_is_left_out() -> None:
+    """Nothing could have been decided."""
+    assert read_courses([trace(decide("a", 1), stop(2))]) == []
+
+
+def test_a_reward_of_the_event_grades_it() -> None:
+    """As `record_reward("answer_now", ..., event_id=...)` gives it, even hours later."""
+    reward = Reward(id="1", component="answer_now", value=0.75, unit="turn", target="a")
+    last = stop(2, reward_records=[reward.to_dict()])
+    found = read_course(trace(decide("a", 1, decision_point="go", features={"x": 1}), last))
+    assert [point.answer_now for point in found.points] == [0.75]
+
+
+def test_the_outcome_grades_the_last_point_alone() -> None:
+    """What the run answered is what stopping there was worth; a grade that is there stays."""
+    events = (decide("a", 1, features={"x": 1}), decide("b", 2, features={"x": 2}), stop(3))
+    found = read_course(trace(*events, rewards={"correct": 1.0}), "correct")
+    assert [point.answer_now for point in found.points] == [None, 1.0]
+    assert read_course(trace(*events), "correct").points[-1].answer_now is None
+
+
+@pytest.mark.parametrize(
+    ("keys", "message"),
+    [
+        (
+            {"features": {"x": "much"}},
+            "feature 'x' of event 'a' of run 'run' must be a finite number, got 'much'",
+        ),
+        (
+            {"features": {"x": float("nan")}},
+            "feature 'x' of event 'a' of run 'run' must be a finite number, got nan",
+        ),
+        (
+            {"features": [1]},
+            "features of event 'a' of run 'run' must be an object of numbers, got list",
+        ),
+        (
+            {"answer_now": 1.5},
+            "answer_now of event 'a' of run 'run' must be a number from 0 to 1, got 1.5; "
+            "leave it out where it is not known",
+        ),
+        (
+            {"answer_now": 0.5, "stop_probability": -1},
+            "stop_probability of event 'a' of run 'run' must be a number from 0 to 1, got -1; "
+            "leave it out where it is not known",
+        ),
+    ],
+)
+def test_what_is_no_number_is_refused(keys: dict[str, Any], message: str) -> None:
+    """With the place and what came."""
+    with pytest.raises(StoppingError) as caught:
+        read_course(trace(decide("a", 1, **keys)))
+    assert str(caught.value) == message
+
+
+def test_features_that_some_points_lack_are_left_out_and_named() -> None:
+    """A model can see at every point what it learned from; an adapter may say more at some."""
+    courses = [
+        read_course(trace(decide("a", 1, features={"x": 1, "y": 2}), stop(2))),
+        read_course(trace(decide("b", 1, features={"y": 2, "z": 3}), stop(2))),
+    ]
+    assert feature_names(courses) == ("y",)
+    assert partial_names(courses) == ("x", "z")
+
+
+def test_points_without_a_common_feature_are_refused() -> None:
+    """Nothing can be learned of both."""
+    courses = [
+        read_course(trace(decide("a", 1, features={"x": 1}), stop(2))),
+        read_course(trace(decide("b", 1, features={"z": 3}), stop(2))),
+    ]
+    with pytest.raises(StoppingError) as caught:
+        feature_names(courses)
+    assert str(caught.value) == (
+        "decision points must have a feature in common, but event 'b' of run 'run' has ['z'], "
+        "and the first one has ['x']"
+    )

@@ -10,6 +10,7 @@ from rich.text import Text
 
 from orchtrace_otel.cli._console import clean
 from orchtrace_otel.cli._outline import seconds
+from orchtrace_otel.rewards.records import is_builtin_id
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -31,7 +32,7 @@ class Summary:
         edges: How many, mere order in time aside.
         tokens: Known sum.
         speed_up: Work by makespan, where known.
-        rewards: Component and value of each.
+        rewards: Component and value of each that somebody gave, the built-in ones aside.
         stop: Why the run stopped.
     """
 
@@ -67,6 +68,13 @@ def team_of(trace: Trace) -> str:
     return str(to) if first.verb == "begin" and isinstance(to, str) else trace.task_id
 
 
+def given_rewards(trace: Trace) -> dict[str, float]:
+    """Return the rewards of the run but for those that the trace tells by itself."""
+    run = trace.trace_id
+    ours = {one.component for one in trace.reward_records if is_builtin_id(one.id, run)}
+    return {name: value for name, value in trace.rewards.items() if name not in ours}
+
+
 def summarise(trace: Trace, number: int) -> Summary:
     """Sum a trace up."""
     stop = trace.stop
@@ -81,7 +89,7 @@ def summarise(trace: Trace, number: int) -> Summary:
         edges=sum(edge.type != "temporal" for edge in trace.edges),
         tokens=seconds(trace.costs.get("tokens")),
         speed_up=metrics.get("speed_up"),
-        rewards=dict(trace.rewards),
+        rewards=given_rewards(trace),
         stop=str(stop.get("stop_reason", "-")) if stop is not None else "-",
     )
 

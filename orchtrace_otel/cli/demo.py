@@ -154,7 +154,7 @@ def _count_lines(file: Path) -> int:
 
 def _say_where(file: Path, first: int, url: str | None) -> None:
     tell(f"Written to {file}. Where to look next:")
-    verbs = f"show {file} --run {first}", f"validate {file}", "doctor"
+    verbs = f"show {file} --run {first}", f"rewards {file}", f"validate {file}", "doctor"
     for verb in verbs:
         tell_text(Text.assemble("  ", (clean(f"orchtrace {verb}", longest=None), "bold")))
     if url is not None:

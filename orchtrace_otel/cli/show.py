@@ -23,6 +23,7 @@ from orchtrace_otel.cli._drawing import (
 from orchtrace_otel.cli._files import Traces, shown, superseded
 from orchtrace_otel.cli._outline import outline, seconds
 from orchtrace_otel.cli._summary import Summary, number_of, stop_style, summarise, table, team_of
+from orchtrace_otel.rewards.records import is_builtin_id
 from orchtrace_otel.schema import read_lines
 
 if TYPE_CHECKING:
@@ -193,7 +194,7 @@ def _numbers(trace: Trace, width: int) -> Iterator[Text]:
     rewards = list(_rewards(trace))
     if rewards:
         yield Text()
-        yield _title("Rewards")
+        yield _title("Rewards", "what the run tells by itself: orchtrace rewards FILE")
         column = max(cell_len(name) for name, _, _ in rewards)
         for name, value, about in rewards:
             padding = " " * (column - cell_len(name))
@@ -206,10 +207,15 @@ def _numbers(trace: Trace, width: int) -> Iterator[Text]:
 
 
 def _rewards(trace: Trace) -> Iterator[tuple[str, str, str]]:
-    """Say each reward's name, value and kind; those without a record by their number alone."""
+    """Say the name, value and kind of each reward that somebody gave.
+
+    Those without a record by their number alone; the built-in ones have a verb of their own.
+    """
     seen: set[object] = set()
     for record in trace.reward_records:
         seen.add(record.component)
+        if is_builtin_id(record.id, trace.trace_id):
+            continue
         kind = [record.family, record.unit, record.target, record.estimator]
         kind += ["provisional"] if record.provisional else []
         about = " ".join(clean(part, longest=40) for part in kind if part)

@@ -255,7 +255,7 @@ def test_show_lists_runs_and_draws_the_last(
     folder, _ = demo
     shown = run("show", "orchtrace-data/traces.jsonl", cwd=folder).stdout
     assert "The last of 3 runs; another one: --run N" in shown
-    assert "\nnewsroom · python · task demo-harbour-town\n" in shown
+    assert "\nnewsroom · python · planner_executor_critic · task demo-harbour-town\n" in shown
 
 
 def test_a_run_is_chosen_by_number_or_id(

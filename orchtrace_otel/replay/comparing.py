@@ -122,21 +122,33 @@ def alternatives(game: Game) -> list[Found]:
     one is its mean minus that of the others, weighted by their counts of replays. One
     alone has the advantage 0.
     """
-    found: list[Found] = []
-    for player, values in game.alternatives.items():
-        arms = [(None, Change(anew=frozenset({player})))]
-        arms += [(value, Change(edits={player: value})) for value in values]
-        seeds = range(game.first_seed, game.first_seed + game.replays)
-        outcomes = game.run.run([(change, seed) for _, change in arms for seed in seeds])
-        samples = [Samples() for _ in arms]
-        for at, outcome in enumerate(outcomes):
+    return [
+        one
+        for player, values in game.alternatives.items()
+        for one in _alternatives(game, player, values)
+    ]
+
+
+def _alternatives(game: Game, player: Player, values: Sequence[Any]) -> list[Found]:
+    arms: list[tuple[Any, Change]] = [(None, Change(anew=frozenset({player})))]
+    arms += [(value, Change(edits={player: value})) for value in values]
+    samples = [Samples() for _ in arms]
+    done = 0
+    for seeds in rounds(game.replays):
+        done = seeds.stop
+        jobs = [(change, game.first_seed + seed) for _, change in arms for seed in seeds]
+        for at, outcome in enumerate(game.run.run(jobs)):
             samples[at // len(seeds)].add(outcome)
         estimates = _advantages([mean(one.values) for one in samples])
-        found += [
-            Found(player, estimate, one.lost, value)
-            for (value, _), estimate, one in zip(arms, estimates, samples, strict=True)
-        ]
-    return found
+        if len(narrow(game, estimates, done)) == len(arms):
+            break
+    is_narrow = done < game.replays
+    return [
+        Found(player, estimate, one.lost, value, is_narrow)
+        for (value, _), estimate, one in zip(
+            arms, _advantages([mean(one.values) for one in samples]), samples, strict=True
+        )
+    ]
 
 
 def _advantages(means: Sequence[Estimate]) -> list[Estimate]:

@@ -63,10 +63,16 @@ class Runner:
     def run(self, jobs: Sequence[Job], each: Callable[[int, Outcome], None]) -> None:
         """Run `jobs` and hand each outcome over, with its position, as it comes."""
         batch = _Batch(self, jobs)
-        for _ in range(min(self._workers, len(jobs))):
+        try:
+            self._run(batch, len(jobs), each)
+        finally:
+            batch.drop_waiting()  # where the caller is interrupted, nothing more is begun
+
+    def _run(self, batch: _Batch, count: int, each: Callable[[int, Outcome], None]) -> None:
+        for _ in range(min(self._workers, count)):
             self._start(batch)
         done = 0
-        while done < len(jobs):
+        while done < count:
             for place, outcome in batch.collect(self._timeout_s):
                 done += 1
                 each(place, outcome)

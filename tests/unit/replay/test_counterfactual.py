@@ -158,6 +158,44 @@ def test_alternatives_are_compared_with_each_other(trace) -> None:
     assert [effect.estimate.n for effect in found.effects] == [5, 5, 5]
 
 
+def test_alternatives_stop_early_too(trace) -> None:
+    """All of a message's, once each is narrow."""
+    slot = Slot("planner", "coder", 1)
+    found = orchtrace.counterfactual(
+        trace,
+        lambda change, seed: 0.5 + 0.01 * (seed % 3),
+        method="alternatives",
+        alternatives={slot: ["other"]},
+        replays=1000,
+        width=0.05,
+    )
+    assert found.replays == 40
+    assert all(effect.is_narrow for effect in found.effects)
+
+
+def test_an_interrupted_question_begins_no_more_replays(trace, team) -> None:
+    """Threads that are at work end their replay, and take no other."""
+    ran = []
+    may_go_on = threading.Event()
+
+    def again(change: Change, seed: int) -> float:
+        ran.append(seed)
+        if len(ran) > 1:
+            may_go_on.wait(60)
+        return 1.0
+
+    def interrupt(now: object) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        orchtrace.counterfactual(trace, again, team, replays=50, workers=2, progress=interrupt)
+    may_go_on.set()
+    threads = [t for t in threading.enumerate() if t.name == "orchtrace-replay"]
+    for thread in threads:
+        thread.join(30)
+    assert len(ran) <= 4
+
+
 def test_an_edited_field_is_compared_with_the_original(trace) -> None:
     """LEMON: the reward of the edited run minus that of the original."""
     capacity = Part("capacity", "coder.model")

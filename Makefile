@@ -94,6 +94,19 @@ test-faults: $(VENV)/.ready-dev ## kill the collector under load 20 times; 1,000
 	ORCHTRACE_KILLS=20 ORCHTRACE_COLLECTED_PROGRAMS=1000 ORCHTRACE_E2E_RUNS=200 ORCHTRACE_E2E_SEEDS=5 \
 	  $(PY) -m pytest -n 2 --timeout 600 $(ARGS) tests/e2e/test_collect.py tests/e2e/test_rotel_faults.py
 
+.PHONY: test-backends
+test-backends: $(VENV)/.ready-dev ## our spans in MLflow and Phoenix, and in ClickHouse itself (2.5 GB, ten minutes)
+	$(call make_venv,.venvs/mlflow)
+	.venvs/mlflow/bin/python -m pip install --quiet 'mlflow==3.17.2'
+	$(call make_venv,.venvs/phoenix)
+	.venvs/phoenix/bin/python -m pip install --quiet 'arize-phoenix==20.26.1'
+	$(call make_venv,.venvs/clickhouse)
+	.venvs/clickhouse/bin/python -m pip install --quiet --editable '.[otlp,files]' 'chdb>=4.4' hypothesis \
+	  'pytest>=9.0' 'pytest-asyncio>=1.2' 'pytest-timeout>=2.3'
+	ORCHTRACE_MLFLOW=$(CURDIR)/.venvs/mlflow/bin/mlflow ORCHTRACE_PHOENIX=$(CURDIR)/.venvs/phoenix/bin/phoenix \
+	  $(PY) -m pytest $(ARGS) tests/e2e/test_backends.py
+	.venvs/clickhouse/bin/python -m pytest $(ARGS) tests/unit/test_clickhouse.py
+
 .PHONY: fuzz
 fuzz: $(VENV)/.ready-dev ## feed the readers of OTLP, rows and dialects FUZZ=20000 broken inputs a test
 	ORCHTRACE_FUZZ_EXAMPLES=$(FUZZ) $(PY) -m pytest -n auto --timeout 3600 $(ARGS) tests/fuzz

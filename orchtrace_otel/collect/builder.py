@@ -269,6 +269,6 @@ class Builder:
             self.runs.put_back(opened, retry)
         self._done.closed.clear()
         try:
-            self._closer.recover()
-        except (OSError, sqlite3.Error):
-            self._metrics.count("failures", "recovery")
+            self._closer.doubt()
+        except sqlite3.Error:
+            self._metrics.count("failures", "rollback")

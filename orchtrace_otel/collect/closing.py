@@ -107,10 +107,10 @@ class Closer:
         self._archive.commit()
         self._store.commit()
 
-    def recover(self) -> None:
-        """After a failure, know again what is stored."""
+    def doubt(self) -> None:
+        """After a failure: what was done since the last commit does not count."""
+        self._store.doubt()
         self._archive.rollback()
-        self._store.recover()
 
 
 def _at_first(trace: Trace) -> Trace:

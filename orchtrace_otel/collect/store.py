@@ -38,6 +38,7 @@ class Store:
         self.index.catch_up()
         self.index.commit()
         self._touched: set[Path] = set()
+        self._is_in_doubt = False
 
     def put(self, trace: Trace) -> Written:
         """Write a trace of revision 0, unless the store says the same of its run already.
@@ -46,6 +47,8 @@ class Store:
             OSError: If it could not be written.
             sqlite3.Error: If the index could not.
         """
+        if self._is_in_doubt:
+            self._recover()
         line = dump(trace)
         summary = digest(line)
         known = self.index.find(trace.trace_id)
@@ -80,11 +83,18 @@ class Store:
         """Make what the index says of them last."""
         self.index.commit()
 
-    def recover(self) -> None:
-        """After a failure, know again what the folder holds."""
+    def doubt(self) -> None:
+        """After a failure: lines may be there that the index does not know; look before the next.
+
+        Looking writes the index, which a full disk may not allow yet.
+        """
+        self._is_in_doubt = True
+
+    def _recover(self) -> None:
         self.index.rollback()
         self.index.catch_up()
         self.index.commit()
+        self._is_in_doubt = False
 
     def close(self) -> None:
         """Let go of the folder."""

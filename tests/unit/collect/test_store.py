@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import sqlite3
 from dataclasses import replace
 from pathlib import Path
 
@@ -89,6 +90,28 @@ def test_lines_that_the_index_has_not_seen_are_read_at_the_next_start(tmp_path: 
     assert store.index.read(entry) == TRACES[2]
     store.close()
     assert len(lines(tmp_path)) == 4
+
+
+def test_a_line_that_was_written_before_the_index_failed_is_not_written_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not even where the index cannot be written for a while longer."""
+    store = Store(tmp_path)
+    full = sqlite3.OperationalError("database or disk is full")
+
+    def fail(*_: object) -> None:
+        raise full
+
+    monkeypatch.setattr(store.index, "put", fail)
+    monkeypatch.setattr(store.index, "catch_up", fail)
+    for _ in range(3):
+        with pytest.raises(sqlite3.OperationalError):
+            store.put(TRACES[0])
+        store.doubt()
+    monkeypatch.undo()
+    assert store.put(TRACES[0]) == "unchanged"
+    store.close()
+    assert len(lines(tmp_path)) == 1
 
 
 def test_a_file_that_is_renamed_away_is_found_under_its_new_name(tmp_path: Path) -> None:

@@ -502,7 +502,14 @@ def test_a_setting_of_ours_that_is_wrong_is_told() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["plain_team", "plain_parallel", "plain_stream", "plain_late_reward"]
+    "name",
+    [
+        "plain_team",
+        "plain_parallel",
+        "plain_stream",
+        "plain_late_reward",
+        "plain_counterfactual",
+    ],
 )
 def test_an_example_of_plain_functions_runs(name: str, tmp_path: Path) -> None:
     """Each runs offline and leaves a sound trace without flags."""

@@ -120,11 +120,14 @@ class Findings:
             self._add_number(one, facts, number)
             return
         _demand(one, values.values())
+        events, name = self.events, one.name
         for target, value in values.items():
-            if isinstance(target, int):
-                self.events.setdefault(target, {})[one.name] = value
-            else:
+            if not isinstance(target, int):
                 self._record(one, facts, value, target)
+            elif target in events:
+                events[target][name] = value
+            else:
+                events[target] = {name: value}
 
     def _add_number(self, one: Component, facts: Facts, number: float) -> None:
         if one.is_metric:

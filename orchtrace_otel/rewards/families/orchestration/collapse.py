@@ -54,16 +54,17 @@ def why_spurious(facts: Facts) -> dict[int, str]:
     found = facts.share(assignments)
     reasons = dict.fromkeys(_repeated(facts, found), "has an earlier one's brief")
     reasons |= dict.fromkeys(_idle(facts, found), "did nothing")
+    useful = facts.useful
     for at, one in enumerate(found):
-        if not _led(facts, one):
+        if one.closed not in useful and not _led(facts, one):
             reasons[at] = "led to no answer"
     return reasons
 
 
 def _led(facts: Facts, one: Assignment) -> bool:
-    """Whether what came of it led to the answer; without activations: anything its agent did."""
+    """Whether what came of it led to the answer, where no end says so: anything its agent did."""
     if one.closed is not None or one.opened is not None or one.agent is None:
-        return one.closed in facts.useful
+        return False
     return one.agent in facts.share(_useful_agents)
 
 

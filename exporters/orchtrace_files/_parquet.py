@@ -11,7 +11,7 @@ import os
 import threading
 import time
 import uuid
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qsl
@@ -26,7 +26,7 @@ from orchtrace_otel.tables.lake import LATE, SUFFIX
 from orchtrace_otel.tables.rows import rows_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from orchtrace_files._compaction import Compacted
     from orchtrace_otel.model import Reward, Trace
@@ -35,6 +35,7 @@ MAX_EVENTS: Final = 50_000
 MAX_SECONDS: Final = 60.0
 _MOST_KEPT: Final = 4
 """How many times `max_events` are kept while nothing can be written; then the oldest are lost."""
+_PIECE: Final = 64
 _NANO: Final = 10**9
 _ORDER: Final = ("events", "edges", "turns", "rewards", "decisions", "runs")
 """`runs` last: a part counts once it stands there."""
@@ -220,13 +221,22 @@ def write_part(
         OSError: If it could not be written; no part of it counts.
     """
     part = f"date={date}/{new_name()}{SUFFIX}"
-    rows = [rows_of(trace) for trace in traces]
-    if content is not None:
-        with open_store(content) as store:
-            inline((turn for one in rows for turn in one.turns), store)
-    tables = flat(rows)
+    pa: Any = pyarrow()
+    made = list(_in_pieces(traces, content))
+    tables = {name: pa.concat_tables([piece[name] for piece in made]) for name in _ORDER}
     put_part(folder, part, tables)
     return part
+
+
+def _in_pieces(traces: Sequence[Trace], content: str | None) -> Iterator[dict[str, Any]]:
+    """Make tables of a few runs at a time: their rows are many small objects, best soon gone."""
+    with ExitStack() as stack:
+        store = None if content is None else stack.enter_context(open_store(content))
+        for start in range(0, len(traces), _PIECE):
+            rows = [rows_of(trace) for trace in traces[start : start + _PIECE]]
+            if store is not None:
+                inline((turn for one in rows for turn in one.turns), store)
+            yield flat(rows)
 
 
 def put_part(folder: Folder, part: str, tables: Mapping[str, Any]) -> None:

@@ -13,6 +13,7 @@ from contextlib import suppress
 from functools import cache
 from importlib import import_module
 from itertools import pairwise
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final
 
 import orjson
@@ -118,7 +119,13 @@ def _table(name: str, rows: list[Json]) -> Any:
     extras: dict[int, Json] = {
         place: row["extra"] for place, row in enumerate(rows) if "extra" in row
     }
-    arrays = [_array(column, rows, extras) for column in columns[:-1]]
+    known: set[str] = set().union(*rows)
+    arrays = [
+        _array(column, rows, extras)
+        if column.name in known
+        else pa.nulls(len(rows), _types()[column.kind])
+        for column in columns[:-1]
+    ]
     texts: list[str | None] = [None] * len(rows)
     for place, extra in extras.items():
         texts[place] = dump_json(extra)
@@ -130,7 +137,10 @@ def _array(column: Column, rows: list[Json], extras: dict[int, Json]) -> Any:
     pa: Any = pyarrow()
     name, kind = column.name, column.kind
     of_type = _types()[kind]
-    values: list[Any] = [row.get(name) for row in rows]
+    try:
+        values: list[Any] = list(map(itemgetter(name), rows))  # much the faster way
+    except KeyError:
+        values = [row.get(name) for row in rows]
     held = set(map(type, values))
     if held <= _NOTHING:
         return pa.nulls(len(values), of_type)
@@ -161,7 +171,9 @@ _MAPS: Final = frozenset({"numbers", "words"})
 
 
 def _pairs(values: list[Any]) -> list[Any]:
-    return [None if value is None else list(value.items()) for value in values]
+    # Calls of one run share what their team earned.
+    pairs = {id(value): list(value.items()) for value in values if value is not None}
+    return [pairs.get(id(value)) for value in values]
 
 
 # --- one row a run --------------------------------------------------------------------

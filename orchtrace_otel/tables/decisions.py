@@ -6,44 +6,55 @@ import hashlib
 import math
 from typing import TYPE_CHECKING, Any, Final
 
-from orchtrace_otel.tables.turns import places
-
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from orchtrace_otel.model import Event, Json, Trace
     from orchtrace_otel.tables.joining import Joined
+    from orchtrace_otel.tables.turns import Place
 
 _ACTIONS: Final = frozenset(
     {"spawn", "despawn", "delegate", "message", "aggregate", "stop", "decide"}
 )
-_COPIED: Final = ("instance", "activation", "name", "decision", "decision_point", "tokens", "turns")
+_TAKEN: Final = tuple(
+    (name, {"target": "to", "legal_actions": "candidates"}.get(name, name))
+    for name in (
+        *("instance", "activation", "name", "decision", "target", "chosen", "legal_actions"),
+        *("decision_point", "features", "behavior_prob", "policy_version", "turns", "tokens"),
+        "answer_now",
+    )
+)
+"""Columns that are keys of the event, and which."""
 
 
-def decision_rows(trace: Trace, joined: Joined, run_id: str) -> list[Json]:
+def decision_rows(
+    trace: Trace, joined: Joined, where: Mapping[str, Place], run_id: str
+) -> list[Json]:
     """Return the run's decisions in order of time.
 
     A decision's state is what came before it: the task, the place in the code, and
     every decision so far with who made it and what it chose. Two runs with the same
     `state_hash` stood at the same point, as far as the trace tells.
     """
-    where = places(trace)
     rows: list[Json] = []
     state = hashlib.sha256(_bytes(trace.task_id))
     for event in trace.events:
-        if event.verb not in _ACTIONS:
+        verb, keys = event.verb, event.keys
+        if verb not in _ACTIONS:
             continue
-        row = _row(trace, event, joined, run_id)
-        role = event.get("role") if event.verb != "spawn" else None
-        place = where.get(str(event.get("activation", "")))
-        role = place.role if place is not None and role is None else role
+        row = _row(event, joined)
+        row["run_id"] = run_id
+        row["task_id"] = row["group_id"] = trace.task_id
+        place = where.get(str(keys.get("activation", "")))
+        # A spawn's own role is that of whom it spawned.
+        role = place.role if place is not None else keys.get("role") if verb != "spawn" else None
         if role is not None:
             row["role"] = role
         here = state.copy()
-        here.update(_bytes("at", event.agent, event.get("name"), event.get("decision_point")))
+        here.update(_bytes("at", event.agent, keys.get("name"), keys.get("decision_point")))
         row["state_hash"] = here.hexdigest()[:32]
         row["index"] = len(rows)
-        state.update(_bytes(event.verb, event.agent, event.get("to"), event.get("chosen")))
+        state.update(_bytes(verb, event.agent, keys.get("to"), keys.get("chosen")))
         rows.append(row)
     if rows:
         rows[-1]["done"] = True
@@ -55,34 +66,28 @@ def _bytes(*parts: Any) -> bytes:
     return repr(parts).encode("utf-8", "backslashreplace")
 
 
-def _row(trace: Trace, event: Event, joined: Joined, run_id: str) -> Json:
+def _row(event: Event, joined: Joined) -> Json:
     row: Json = {
-        "run_id": run_id,
-        "task_id": trace.task_id,
-        "group_id": trace.task_id,
         "id": event.id,
         "t": event.t,
         "agent": event.agent,
         "action": event.verb,
         "done": False,
     }
-    row.update({key: event[key] for key in _COPIED if event.get(key) is not None})
-    given = {
-        "target": event.get("to"),
-        "chosen": _texts(event.get("chosen")),
-        "legal_actions": _texts(event.get("candidates")),
-        "features": event.get("features"),
-        "answer_now": event.get("answer_now"),
-        "behavior_prob": event.get("behavior_prob"),
-        "policy_version": event.get("policy_version"),
-        "rewards": joined.of_event.get(event.id),
-    }
-    row.update({key: value for key, value in given.items() if value is not None})
+    known = event.keys.get
+    for name, key in _TAKEN:
+        value = known(key)
+        if value is not None:
+            row[name] = value
+    for name in ("chosen", "legal_actions"):
+        if isinstance(row.get(name), str):
+            row[name] = [row[name]]
+    rewards = joined.of_event.get(event.id)
+    if rewards:
+        row["rewards"] = rewards
+    if "behavior_prob" not in row and "stop_probability" in event.keys:
+        row["behavior_prob"] = event.keys["stop_probability"]
     return row
-
-
-def _texts(value: object) -> Any:
-    return [value] if isinstance(value, str) else value
 
 
 def _add_to_go(rows: Sequence[Json], trace: Trace, of_run: Mapping[str, float]) -> None:
@@ -104,8 +109,8 @@ def _tokens_after(trace: Trace) -> dict[str, float]:
     total = 0.0
     found: dict[str, float] = {}
     for event in reversed(trace.events):
-        tokens = event.get("tokens", 0)
-        if isinstance(tokens, int | float) and math.isfinite(total + _as_float(tokens)):
+        tokens = event.keys.get("tokens")
+        if tokens and isinstance(tokens, int | float) and math.isfinite(total + _as_float(tokens)):
             total += _as_float(tokens)
         found[event.id] = total
     return found

@@ -110,7 +110,7 @@ def _turns_by_target(trace: Trace) -> dict[str, str]:
     """Each id that a reward may name, to the one turn that it leads to."""
     found: dict[str, str] = {}
     for event in trace.events:
-        turns = event.get("turns")
+        turns = event.keys.get("turns")
         if not isinstance(turns, list | tuple):
             continue
         ids = cast("Sequence[object]", turns)

@@ -47,7 +47,10 @@ def fits_all(kind: str, values: list[Any], held: set[type]) -> bool:
     if not held <= _PLAIN[kind]:
         return False
     inside = _INSIDE.get(kind)
-    return inside is None or all(_types_inside(value) <= inside for value in values if value)
+    if inside is None:
+        return True
+    distinct = {id(value): value for value in values if value}
+    return all(_types_inside(value) <= inside for value in distinct.values())
 
 
 def _types_inside(value: Any) -> set[type]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from orchtrace_otel.tables.columns import EVENTS, RUNS, VERSION
 from orchtrace_otel.tables.decisions import decision_rows
 from orchtrace_otel.tables.joining import Joined, are_records, join, records_of
-from orchtrace_otel.tables.turns import episode_of, turn_rows
+from orchtrace_otel.tables.turns import episode_of, places, turn_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -53,13 +53,14 @@ def rows_of(trace: Trace, only: Iterable[str] = ALL) -> Rows:
     wanted = frozenset(only)
     run_id = _joinable(trace.trace_id)
     joined = join(trace) if wanted & {"turns", "rewards", "decisions"} else None
+    where = places(trace) if wanted & {"turns", "decisions"} else {}
     return Rows(
         _run(trace, run_id),
         _events(trace, run_id) if "events" in wanted else [],
         _edges(trace, run_id) if "edges" in wanted else [],
-        turn_rows(trace, joined, run_id) if joined and "turns" in wanted else [],
+        turn_rows(trace, joined, where, run_id) if joined and "turns" in wanted else [],
         _rewards(joined, run_id) if joined and "rewards" in wanted else [],
-        decision_rows(trace, joined, run_id) if joined and "decisions" in wanted else [],
+        decision_rows(trace, joined, where, run_id) if joined and "decisions" in wanted else [],
     )
 
 

@@ -34,7 +34,9 @@ def places(trace: Trace) -> dict[str, Place]:
     agents: dict[str, str] = {}
     openings: list[Event] = []
     for event in trace.events:
-        activation = event.get("activation")
+        if not event.id.endswith(".open"):
+            continue
+        activation = event.keys.get("activation")
         if not isinstance(activation, str) or event.id != f"{activation}.open":
             continue
         agents[activation] = str(event.get("to", event.agent))
@@ -51,12 +53,11 @@ def _word(value: object) -> str | None:
     return value if isinstance(value, str) else None
 
 
-def turn_rows(trace: Trace, joined: Joined, run_id: str) -> list[Json]:
+def turn_rows(trace: Trace, joined: Joined, where: Mapping[str, Place], run_id: str) -> list[Json]:
     """Return the run's turns in the order of their records, which is that of their start."""
     records = records_of(trace.stop, "turn_records")
     if not records:
         return []
-    where = places(trace)
     events = {event.id: event for event in trace.events}
     episode = episode_of(trace)
     seen: Counter[Any] = Counter()
@@ -124,17 +125,18 @@ def _add_event(row: Json, event: Event | None) -> None:
 
 def _add_numbers(row: Json, joined: Joined) -> None:
     turn = row.get("id", "")
-    given = {
-        "rewards": joined.of_turn.get(turn),
-        "agent_rewards": _of_agent(row, joined),
-        "run_rewards": joined.of_run,
-        "credit": joined.credit.get(turn),
-        "contradictory": _disagreeing(row, joined),
-    }
-    row.update({name: value for name, value in given.items() if value})
-    advantage = joined.of_turn.get(turn, {}).get("advantage")
-    if advantage is not None:
-        row["advantage"] = advantage
+    given = (
+        ("rewards", joined.of_turn.get(turn)),
+        ("agent_rewards", _of_agent(row, joined)),
+        ("run_rewards", joined.of_run),
+        ("credit", joined.credit.get(turn)),
+        ("contradictory", _disagreeing(row, joined)),
+    )
+    for name, value in given:
+        if value:
+            row[name] = value
+    if "advantage" in joined.of_turn.get(turn, ()):
+        row["advantage"] = joined.of_turn[turn]["advantage"]
     known = [row[side] for side in ("input_tokens", "output_tokens") if side in row]
     if len(known) == 2:  # noqa: PLR2004 - read and written
         row["cost"] = sum(known)
@@ -144,6 +146,8 @@ def _add_numbers(row: Json, joined: Joined) -> None:
 
 def _of_agent(row: Json, joined: Joined) -> dict[str, float]:
     """Return the rewards of a call's agent: the nearer name wins over the wider one."""
+    if not joined.of_agent:
+        return {}
     names = (row.get("role", ""), row.get("agent", ""), row.get("instance", ""))
     return {
         key: value
@@ -154,6 +158,8 @@ def _of_agent(row: Json, joined: Joined) -> dict[str, float]:
 
 
 def _disagreeing(row: Json, joined: Joined) -> list[str]:
+    if not joined.contradictory:
+        return []
     places = (row.get("id"), row.get("agent"), row.get("role"), row.get("instance"), None)
     found = {one for place in places for one in joined.contradictory.get(place, ())}
     return sorted(found)

@@ -91,6 +91,7 @@ EVENT_KEYS: Final[Mapping[str, Key]] = {
         "What is decided at this place in the code, such as `route`; what a person is asked "
         "or does; which guard.",
     ),
+    "valid": Key("boolean", "tool_call, where known", "Whether the tool takes such a call."),
     "interrupts": Key(
         "array of strings",
         "human_intervention, where known",

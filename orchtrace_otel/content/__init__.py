@@ -16,6 +16,7 @@ from orchtrace_otel.content.gate import active, use
 from orchtrace_otel.content.hashing import keyed_hash, task_id, use_key
 
 if TYPE_CHECKING:
+    from orchtrace_otel.content.asking import ask
     from orchtrace_otel.content.capture import Capture
     from orchtrace_otel.content.collection import collect, delete_run
     from orchtrace_otel.content.store import Store, open_store
@@ -28,6 +29,7 @@ __all__ = [
     "Tokens",
     "TurnContent",
     "active",
+    "ask",
     "collect",
     "delete_run",
     "keyed_hash",
@@ -45,6 +47,7 @@ _LATER: Final = {
     "Store": "store",
     "Tokens": "tokens",
     "TurnContent": "turn",
+    "ask": "asking",
     "collect": "collection",
     "delete_run": "collection",
     "open_store": "store",

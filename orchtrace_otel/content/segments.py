@@ -44,7 +44,7 @@ def document_line(kind: str, ref: str, document: bytes) -> bytes:
 
     Example:
         >>> document_line("value", "ab", b"{}")
-        b'06e1f34c value ab {}\n'
+        b'2cbf470b value ab {}\n'
     """
     return _line(b"%b %b %b" % (kind.encode(), ref.encode(), document))
 

@@ -1,0 +1,137 @@
+"""Turns of plain code: what chat servers answer, as mappings and as their libraries' objects."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from opentelemetry import trace as otel
+
+import orchtrace_otel as orchtrace
+from orchtrace_otel.content import ask, read_turn
+from orchtrace_otel.testing import capture
+from orchtrace_otel.testing.models import ScriptedModel
+
+MESSAGES = [{"role": "user", "content": "who?"}]
+
+
+def as_objects(value: Any) -> Any:
+    """Return an answer as a library's object holds it."""
+    if isinstance(value, dict):
+        return SimpleNamespace(**{key: as_objects(item) for key, item in value.items()})
+    return [as_objects(item) for item in value] if isinstance(value, list) else value
+
+
+def answer(**more: Any) -> dict[str, Any]:
+    """Return the answer of a chat server."""
+    call = {"id": "c", "type": "function", "function": {"name": "look", "arguments": '{"q": 1}'}}
+    message = {"role": "assistant", "content": "me", "tool_calls": [call]}
+    choice = {"index": 0, "message": message, "finish_reason": "tool_calls", **more}
+    return {
+        "id": "r1",
+        "model": "answered",
+        "choices": [choice],
+        "usage": {"prompt_tokens": 7, "completion_tokens": 3},
+    }
+
+
+@pytest.mark.parametrize("kind", [dict, as_objects], ids=["mapping", "object"])
+def test_an_answer_of_a_chat_server_is_a_turn(turn_on: Callable[..., Any], kind: Any) -> None:
+    """Messages, tokens as vLLM gives them, usage, parameters; headers and keys stay out."""
+    on = turn_on(redact_defaults=False)
+    logprobs = {"content": [{"token": "token_id:5", "logprob": -0.5, "top_logprobs": []}]}
+    tools = [{"type": "function", "function": {"name": "look", "parameters": {"a": 1}}}]
+    request = {"temperature": 0, "extra_headers": {"x": "secret"}, "extra_body": {"top_k": 4}}
+
+    @orchtrace.agent
+    def worker() -> None:
+        with ask("asked", MESSAGES, tools=tools, parameters=request, provider="vllm") as asked:
+            asked.answered(kind(answer(logprobs=logprobs)))
+
+    worker()
+    (turn,) = on.captured.trace.turns
+    assert (turn.agent, turn.tokens, turn.finish_reason) == ("worker", 10, "tool_calls")
+    found = read_turn(on.store(), turn.content_ref)
+    call = {"type": "tool_call", "id": "c", "name": "look", "arguments": {"q": 1}}
+    said = {"role": "assistant", "parts": [{"type": "text", "content": "me"}, call]}
+    assert found.completion == (said,)
+    assert found.parameters == {"temperature": 0, "top_k": 4}
+    assert found.tools[0]["parameters"] == {"a": 1}
+    assert (found.tokens.ids, found.tokens.logprobs) == ((5,), (-0.5,))
+    assert (found.response_id, found.response_model, found.provider) == ("r1", "answered", "vllm")
+
+
+def test_reasoning_is_kept_or_said_to_be_dropped(turn_on: Callable[..., Any]) -> None:
+    """Where the server gives it, where it only counts it, and where nothing says so."""
+    on = turn_on()
+    kept, dropped, none = answer(), answer(), answer()
+    kept["choices"][0]["message"]["reasoning_content"] = "because"
+    dropped["usage"]["completion_tokens_details"] = {"reasoning_tokens": 9}
+
+    @orchtrace.agent
+    def worker() -> None:
+        for one in (kept, dropped, none):
+            with ask("m", MESSAGES) as asked:
+                asked.answered(one)
+
+    worker()
+    store = on.store()
+    found = [read_turn(store, turn.content_ref) for turn in on.captured.trace.turns]
+    assert [turn.reasoning for turn in found] == ["kept", "dropped", "none"]
+    assert found[0].completion[0]["parts"][0] == {"type": "reasoning", "content": "because"}
+
+
+def test_a_call_that_another_instrumentation_sees_too_counts_once() -> None:
+    """Its span lies inside ours."""
+
+    @orchtrace.agent
+    def worker() -> str:
+        with ask("scripted", MESSAGES):
+            return ScriptedModel("yes").ask("who?")
+
+    with capture() as captured:
+        assert worker() == "yes"
+    (turn,) = captured.trace.turns
+    assert (turn.tokens, captured.trace.costs["tokens"]) == (10, 10)
+
+
+def test_a_call_that_fails_is_a_failed_turn(turn_on: Callable[..., Any]) -> None:
+    """The host's exception passes; the prompt is kept."""
+    on = turn_on()
+    error = ConnectionError("down")
+
+    @orchtrace.agent
+    def worker() -> None:
+        with ask("m", MESSAGES):
+            raise error
+
+    with pytest.raises(ConnectionError) as caught:
+        worker()
+    assert caught.value is error
+    (turn,) = on.captured.trace.turns
+    assert turn.status == "error"
+    assert len(read_turn(on.store(), turn.content_ref).prompt) == 1
+
+
+def test_outside_a_run_and_while_content_is_off_nothing_is_looked_at() -> None:
+    """Messages are not even iterated over."""
+
+    def untouched() -> Any:
+        yield from ()
+        raise AssertionError
+
+    with ask("m", untouched()) as asked:
+        asked.answered(None)
+    before = otel.get_current_span()
+
+    @orchtrace.agent
+    def worker() -> None:
+        with ask("m", untouched()) as asked:
+            asked.answered({"choices": [], "usage": {"prompt_tokens": 1, "completion_tokens": 2}})
+
+    with capture() as captured:
+        worker()
+    assert otel.get_current_span() is before
+    assert captured.trace.costs["tokens"] == 3

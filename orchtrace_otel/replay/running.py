@@ -12,6 +12,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any, Final
 
 from opentelemetry import context as otel_context
+from opentelemetry.context import Context
 from opentelemetry.instrumentation.utils import suppress_instrumentation
 
 from orchtrace_otel.errors import ReplayBlockedError
@@ -106,8 +107,8 @@ class Runner:
         return Outcome("value", number)
 
     def _value(self, change: Change, seed: int) -> float:
-        context = play_back(self._recording, otel_context.get_current())
-        token = otel_context.attach(context)
+        # In a context of its own: verbs in the host's code must not reach a run that is open.
+        token = otel_context.attach(play_back(self._recording, Context()))
         try:
             with suppress_instrumentation():
                 value: Any = self._replayer.value(change, seed)

@@ -297,6 +297,31 @@ def test_nothing_is_traced_in_replays(trace, team) -> None:
     assert len(captured.traces) == 1
 
 
+def test_replays_inside_of_a_run_leave_that_run_alone(trace, team) -> None:
+    """Verbs and agents in a replay add nothing to the run that asks, which goes on."""
+
+    @orchtrace.agent
+    def helper() -> None:
+        orchtrace.message("lead", "x")
+
+    def again(change: Change, seed: int) -> float:
+        orchtrace.decide("next", chosen="a")
+        orchtrace.spawn("a")
+        orchtrace.stop("verified")
+        helper()
+        return 1.0
+
+    @orchtrace.team
+    def ask() -> None:
+        orchtrace.counterfactual(trace, again, team, replays=4)
+        orchtrace.decide("after", chosen="b")
+
+    with capture() as captured:
+        ask()
+    assert [event.verb for event in captured.trace.events] == ["begin", "decide", "stop"]
+    assert captured.trace.stop["stop_reason"] == "information_complete"
+
+
 def test_narrow_intervals_stop_early() -> None:
     """A player whose interval is narrow enough gets no more replays, the others do."""
     world = make_world(3, "planner_executor_critic")

@@ -1,0 +1,174 @@
+"""What it costs to score a run, per event, beside a raw span: measures, built-in rewards, credit.
+
+`score` runs inside the host when a run stops. Each trace is built anew before it is scored,
+outside of what is timed, as a run's is. The run has an outcome, or it would get no credit.
+"""
+
+from __future__ import annotations
+
+import gc
+import time
+import tracemalloc
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import replace
+
+from benchmarks.measure import alternate, provider, ratio, raw_spans, report
+from benchmarks.traces import research
+from orchtrace_otel.model import Event, Trace
+from orchtrace_otel.rewards import Facts, measure, score
+from orchtrace_otel.rewards.builtin import COMPONENTS, TOPOLOGY
+from orchtrace_otel.rewards.component import Findings
+from orchtrace_otel.rewards.credit import assign
+from orchtrace_otel.rewards.credit.writing import on_events, records
+from orchtrace_otel.rewards.measures import measure_facts
+from orchtrace_otel.rewards.online import Online
+from orchtrace_otel.testing import capture
+
+RAW_SPANS = 100
+SIZES = ((24, 40, 9), (250, 6, 9))
+"""Researchers in a run, each of four events; how often a round scores it; and rounds."""
+Timed = Callable[[], float]
+ADDED = frozenset({"credit", "rewards", "reward_records", "flags"})
+
+
+def bare(trace: Trace) -> Trace:
+    """Return a copy of a trace as it was before it was scored, with an outcome."""
+    events = tuple(
+        Event(
+            one.id,
+            one.t,
+            one.type,
+            one.agent,
+            {key: value for key, value in one.keys.items() if key not in ADDED},
+        )
+        for one in trace.events
+    )
+    return replace(trace, events=events, rewards={"task": 1.0}, metrics={})
+
+
+def per_event(block: Callable[[Trace], float | None], trace: Trace, repeats: int) -> Timed:
+    """Return what a block costs per event, on copies that nobody scored yet.
+
+    A block that is a part of something says itself how long it took.
+    """
+
+    def once() -> float:
+        copies = [bare(trace) for _ in range(repeats)]
+        gc.collect()
+        spent = 0.0
+        for fresh in copies:
+            before = time.process_time()
+            took = block(fresh)
+            spent += time.process_time() - before if took is None else took
+        return spent / repeats / len(trace.events)
+
+    return once
+
+
+def whole(trace: Trace) -> None:
+    score(trace, fresh=True)
+
+
+def measures(trace: Trace) -> None:
+    measure(trace)
+
+
+def components(trace: Trace) -> float:
+    facts = Facts(trace)
+    measure_facts(facts)
+    before = time.process_time()
+    findings = Findings()
+    for one in COMPONENTS:
+        findings.take(one, facts)
+    if TOPOLOGY is not None:
+        TOPOLOGY(facts)
+    return time.process_time() - before
+
+
+def credit(trace: Trace) -> float:
+    facts = Facts(trace)
+    measure_facts(facts)
+    before = time.process_time()
+    given = assign(facts)
+    assert given is not None
+    for event, numbers in zip(trace.events, on_events(given), strict=True):
+        event.keys["credit"] = numbers  # type: ignore[index]
+    records(facts, given)
+    return time.process_time() - before
+
+
+def follow(trace: Trace) -> float:
+    """Return what following the run online costs, event by event and at the end."""
+    causes = defaultdict(list)
+    for edge in trace.edges:
+        causes[edge.dst].append(edge.src)
+    before = time.process_time()
+    run = Online()
+    for event in trace.events:
+        run.add(event, causes[event.id])
+    run.finish(trace)
+    return time.process_time() - before
+
+
+def recorded(researchers: int) -> Trace:
+    with capture() as captured:
+        research(researchers)
+    return captured.trace
+
+
+def held(trace: Trace) -> tuple[float, float]:
+    """Return the bytes per event that scoring needs at most, and that it leaves behind."""
+    fresh = bare(trace)
+    gc.collect()
+    tracemalloc.start()
+    scored = score(fresh, fresh=True)
+    now, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    return most / len(scored.events), now / len(scored.events)
+
+
+def figures(researchers: int, repeats: int, rounds: int) -> None:
+    trace = recorded(researchers)
+    tracer = provider().get_tracer("raw")
+
+    def raw() -> float:
+        gc.collect()
+        before = time.process_time()
+        for _ in range(20):
+            raw_spans(tracer, RAW_SPANS)
+        return (time.process_time() - before) / 20 / RAW_SPANS
+
+    samples = alternate(
+        {
+            "raw": raw,
+            "all of it (score)": per_event(whole, trace, repeats),
+            "measures": per_event(measures, trace, repeats),
+            "families and topology": per_event(components, trace, repeats),
+            "credit": per_event(credit, trace, repeats),
+            "followed online": per_event(follow, trace, repeats),
+        },
+        rounds,
+    )
+    limits = {"all of it (score)": "<= 0.15"}
+    rows = [
+        (name, ratio(samples, name, "raw"), limits.get(name, ""))
+        for name in samples
+        if name != "raw"
+    ]
+    title = f"A run of {len(trace.events)} events, CPU time per event as a ratio to a raw span"
+    report(title, rows)
+    most, left = held(trace)
+    report(
+        "Memory of scoring, bytes per event",
+        [("at most", most, ""), ("left on the trace: credit, rewards", left, "")],
+    )
+
+
+def main() -> None:
+    for researchers, repeats, rounds in SIZES:
+        figures(researchers, repeats, rounds)
+
+
+if __name__ == "__main__":
+    main()

@@ -124,12 +124,9 @@ def read_uses(facts: Facts, changing: Collection[str] = ()) -> Iterator[ToolUse]
     events, graph = facts.events, facts.graph
     came = facts.share(results)
     useful = facts.useful if facts.is_causal else None
-    calls: Sequence[int] = list(came)
     seen: dict[tuple[object, object], tuple[Event, int]] = {}
     changes, is_timed = 0, facts.is_timed
-    if any("content_ref" in events[place].keys for place in calls):
-        calls = sorted(calls, key=lambda at: (events[at].t, events[at].id))
-    for place in calls:
+    for place in sorted(came, key=lambda at: (events[at].t, events[at].id)):
         call, at = events[place], came[place]
         keys = call.keys
         result = None if at is None else events[at]

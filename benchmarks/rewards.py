@@ -26,7 +26,7 @@ from orchtrace_otel.rewards.online import Online
 from orchtrace_otel.testing import capture
 
 RAW_SPANS = 100
-SIZES = ((24, 40, 9), (250, 6, 9))
+SIZES = ((24, 40, 9), (250, 6, 9), (25_000, 1, 3))
 """Researchers in a run, each of four events; how often a round scores it; and rounds."""
 Timed = Callable[[], float]
 ADDED = frozenset({"credit", "rewards", "reward_records", "flags"})

@@ -148,7 +148,11 @@ EVENT_KEYS: Final[Mapping[str, Key]] = {
         "number, 0 to 1", "decision points, where known", "Graded success of stopping there."
     ),
     "rewards": Key("object of numbers", "where scored", "Component to value, for this event."),
-    "credit": Key("object of numbers", "where assigned", "Its share of the run's rewards."),
+    "credit": Key(
+        "object of numbers",
+        "where the outcome is known",
+        "Method to number: its share of the team's outcome; see [rewards.md](rewards.md#credit).",
+    ),
     "stop_probability": Key(
         "number, 0 to 1",
         "decision points, where chance decides",

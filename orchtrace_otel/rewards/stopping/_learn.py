@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from orchtrace_otel.errors import MissingDependencyError
@@ -24,7 +25,21 @@ Floats: TypeAlias = "NDArray[np.float64]"
 Flags: TypeAlias = "NDArray[np.bool_]"
 Places: TypeAlias = "NDArray[np.intp]"
 
-__all__ = ["Flags", "Floats", "Places", "learner", "np"]
+__all__ = ["Flags", "Floats", "Places", "learner", "np", "one_thread"]
+
+
+def one_thread() -> AbstractContextManager[object]:
+    """Keep numpy's own threads away while it is open: on data this small they only wait.
+
+    Raises:
+        MissingDependencyError: If scikit-learn, which brings threadpoolctl, is not installed.
+    """
+    try:
+        limits: Any = importlib.import_module("threadpoolctl").threadpool_limits(limits=1)
+    except ImportError as error:
+        raise MissingDependencyError(_MISSING) from error
+    held: AbstractContextManager[object] = limits
+    return held
 
 
 def learner(module: str, name: str) -> Any:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from orchtrace_otel.errors import ConfigError, StoppingError
-from orchtrace_otel.rewards.stopping._learn import Flags, Floats, Places, np
+from orchtrace_otel.rewards.stopping._learn import Flags, Floats, Places, np, one_thread
 from orchtrace_otel.rewards.stopping.baselines import tune
 from orchtrace_otel.rewards.stopping.calibrate import apply_curve, calibrate
 from orchtrace_otel.rewards.stopping.heads import Curve
@@ -59,6 +59,17 @@ def fit_stop_value(
         MissingDependencyError: If numpy or scikit-learn is not installed.
     """
     _check(cost, sweeps, folds, most_premature)
+    with one_thread():
+        return _fit(courses, cost, sweeps, folds, most_premature)
+
+
+def _fit(
+    courses: Sequence[Course],
+    cost: float,
+    sweeps: int,
+    folds: int,
+    most_premature: float | None,
+) -> StopValue:
     names = feature_names(courses)
     table = tabulate(courses, names, cost)
     tasks = _check_points(courses, table, names)

@@ -23,6 +23,7 @@ from orchtrace_otel.rewards.families.orchestration.aggregation import (
 from orchtrace_otel.rewards.families.orchestration.baseline import (
     beside_one_agent,
     message_density,
+    output_redundancy,
 )
 from orchtrace_otel.rewards.families.orchestration.communication import (
     communication_reward,
@@ -39,6 +40,7 @@ from orchtrace_otel.rewards.families.orchestration.managing import (
 )
 from orchtrace_otel.rewards.families.orchestration.parallel import (
     Schedule,
+    brent_bounds,
     finish_reward,
     parallel_reward,
     parl,
@@ -88,6 +90,8 @@ WORKED = [
     (parl(1, 0.5, 2 / 3, Schedule(0.1, 1000).weight(0)), 1.116667),
     (parl(1, 0.5, 2 / 3, Schedule(0.1, 1000).weight(500)), 1.058333),
     (critical_steps_of([(1, [2, 3, 1]), (1, [])]), 5),
+    (brent_bounds(15, 9, 3)[0], 9),
+    (brent_bounds(15, 9, 3)[1], 11),
     (PUPPETEER.cost_factor(0), 0.026303),
     (PUPPETEER.cost_factor(1), 0.048543),
     (PUPPETEER.cost_factor(2), 0.067807),
@@ -296,6 +300,8 @@ def test_messages_are_worth_what_was_used_and_new_less_their_delay():
     assert reappearing("", ["x"]) is None
     assert reappearing("abc", ["xabcx"]) == 1
     assert message_density(3, 0) is None
+    assert output_redundancy(["alone"]) is None
+    assert output_redundancy(["a b", "a c"]) == pytest.approx(1 / 3)
     assert beside_one_agent(1, 1, 1, 1).amplification is None
     with pytest.raises(ValueError, match="above 0"):
         beside_one_agent(1, 1, 0, 1)

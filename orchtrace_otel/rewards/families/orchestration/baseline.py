@@ -7,7 +7,11 @@ that `metrics` has under `error_amplification`.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from typing import NamedTuple
+
+from orchtrace_otel.rewards.similarity import Similarity, by_words, pairwise
 
 
 class Beside(NamedTuple):
@@ -46,6 +50,19 @@ def beside_one_agent(
         success / (turns / turns_alone),
         (1 - success) / failure if failure else None,
     )
+
+
+def output_redundancy(outputs: Sequence[str], similarity: Similarity = by_words) -> float | None:
+    """Return how alike the outputs of agents are on average; None with fewer than two.
+
+    The paper takes the cosine of embeddings: give `similarity.embedded(your_function)`.
+
+    Example:
+        >>> output_redundancy(["a b", "a b", "c"])
+        0.3333333333333333
+    """
+    alike = pairwise(outputs, similarity)
+    return math.fsum(alike) / len(alike) if alike else None
 
 
 def message_density(messages: int, turns: int) -> float | None:

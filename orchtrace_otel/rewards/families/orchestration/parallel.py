@@ -95,6 +95,25 @@ def parl(
     return performance + weight * ((parallel or 0.0) + (finish or 0.0))
 
 
+def brent_bounds(work: float, span: float, workers: int) -> tuple[float, float]:
+    """Return the least and the most time that a greedy schedule takes with so many workers.
+
+    max(T1 / K, Tinf) <= T_K <= Tinf + (T1 - Tinf) / K, Brent's bounds of the work and span
+    model. What a run's makespan is above the first is its scheduling regret.
+
+    Raises:
+        ValueError: If there are no workers.
+
+    Example:
+        >>> brent_bounds(15, 9, 3)
+        (9, 11.0)
+    """
+    if workers < 1:
+        msg = f"brent_bounds() needs at least one worker, got {workers}"
+        raise ValueError(msg)
+    return max(work / workers, span), span + (work - span) / workers
+
+
 def peak_of_agents(facts: Facts) -> int:
     """K: how many sub-agents worked at once, at most; ask it through `Facts.share`.
 

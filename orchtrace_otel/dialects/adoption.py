@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import Final, NamedTuple
@@ -87,7 +88,7 @@ class _Adoption:
         self.written: dict[str, Json] = {}
         self.added: list[SpanRecord] = []
         self._flows: dict[str, Flow] = {}
-        self._lives: dict[tuple[str, str], dict[str, int]] = {}
+        self._lives: dict[tuple[str, str], list[tuple[int, int]]] = {}
         self._numbers: dict[str, int] = {}
         self._names = {
             key: str(one.attributes[a.AGENT_NAME])
@@ -97,6 +98,7 @@ class _Adoption:
         self._names[self.root_id] = self._name_root()
         self._asked = {call: key for key, one in scene.spans.items() for call in one.calls}
         self._received = match(scene.spans, self.by_id, self._sender)
+        self._takers = {one.cause: agent for agent, one in self._received.items()}
 
     def adopted(self, flags: tuple[str, ...]) -> Adopted:
         """Write what begins, then what ends, then the stop."""
@@ -181,7 +183,7 @@ class _Adoption:
         self.written[key] = said
         if one.kind in INTERVALS:
             kind = "tool_dependency" if one.kind == "tool" else "return"
-            flow.pending.append(Back(record.end, key + ".close", kind))
+            flow.wait_for([Back(record.end, key + ".close", kind)])
         else:
             flow.move(key)
 
@@ -247,8 +249,8 @@ class _Adoption:
         said[a.AGENT_NAME] = self._sender(key)
         to = one.attributes.get(a.TO)
         if to is None:
-            takers = (agent for agent, one in self._received.items() if one.cause == key)
-            said[a.TO] = next((self._names[agent] for agent in takers), "unknown")
+            taker = self._takers.get(key)
+            said[a.TO] = "unknown" if taker is None else self._names[taker]
             return False
         said[a.TO] = to
         return True
@@ -259,15 +261,14 @@ class _Adoption:
         Calls of one name from one place share a life unless they overlap.
         """
         record, name = self.by_id[key], self._names[key]
-        lives = self._lives.setdefault((parent, name), {})
-        free = next((life for life, until in lives.items() if until <= record.start), None)
-        if free is not None:
-            lives[free] = record.end
-            return free, False
-        self._numbers[name] = number = self._numbers.get(name, 0) + 1
-        life = f"{name}#{number}"
-        lives[life] = record.end
-        return life, True
+        lives = self._lives.setdefault((parent, name), [])
+        is_new = not lives or lives[0][0] > record.start
+        if is_new:
+            self._numbers[name] = number = self._numbers.get(name, 0) + 1
+            heapq.heappush(lives, (record.end, number))
+        else:
+            number = heapq.heapreplace(lives, (record.end, lives[0][1]))[1]
+        return f"{name}#{number}", is_new
 
     def _close(self, key: str) -> None:
         """Write one interval's end, and what led to it."""
@@ -278,7 +279,7 @@ class _Adoption:
         if causes:
             self.written[key][a.EDGES_CLOSE] = causes
         # What outlives it comes back to what is around it.
-        self._flow(self._scope(key)).pending += flow.pending
+        self._flow(self._scope(key)).wait_for(flow.pending)
 
     def _stop(self, root: SpanRecord) -> None:
         """Add the stop, which no dialect has: the root's end, as far as that tells."""

@@ -8,8 +8,14 @@ waited is a guess.
 
 from __future__ import annotations
 
+import heapq
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Final, NamedTuple
+
+_SHARED: Final = 32
+"""How much of what came back the later branches of a step share; all of it would be a
+number of edges that grows with the square of the trace."""
 
 
 class Back(NamedTuple):
@@ -32,7 +38,7 @@ class Flow:
 
     Attributes:
         last: The event that is a cause of what comes next.
-        pending: What came back, or will, and was not handed to anything.
+        pending: What came back, or will, and was not handed to anything; a heap.
         turn: The latest call of a model.
         turn_end: When that one ended.
         held: What was handed out last.
@@ -44,16 +50,22 @@ class Flow:
     turn_end: int = 0
     held: list[Back] = field(default_factory=list[Back])
 
+    def wait_for(self, backs: Iterable[Back]) -> None:
+        """Note what comes back, and when."""
+        for back in backs:
+            heapq.heappush(self.pending, back)
+
     def take(self, at: int) -> list[Back]:
         """Return what came back until then.
 
         It is handed out once, but for what begins while the one that got it goes on:
         these are branches of one step.
         """
-        came = sorted(one for one in self.pending if one.at <= at)
+        came: list[Back] = []
+        while self.pending and self.pending[0].at <= at:
+            came.append(heapq.heappop(self.pending))
         if came:
-            self.pending = [one for one in self.pending if one.at > at]
-            self.held = came
+            self.held = came[-_SHARED:]
         return self.held if self.pending and not came else came
 
     def drain(self, at: int) -> list[Back]:

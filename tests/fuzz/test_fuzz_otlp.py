@@ -107,3 +107,25 @@ def test_ten_thousand_spans_in_each_other_are_one_run() -> None:
     (trace,) = otlp.traces(nested)
     assert len(trace.events) == 20_000
     assert trace.flags == ()
+
+
+def test_ten_thousand_spans_beside_each_other_cost_no_square_of_that() -> None:
+    """Parallel agents of one name, stray calls, hand-offs to nobody: all in one workflow."""
+    kinds = (
+        {"traceloop.span.kind": "agent", "gen_ai.agent.name": "a"},
+        {"traceloop.span.kind": "tool", "gen_ai.tool.name": "t"},
+        {"traceloop.span.kind": "handoff", "gen_ai.handoff.from_agent": "a"},
+        {"openinference.span.kind": "LLM"},
+        {"gen_ai.operation.name": "create_agent", "gen_ai.agent.name": "a"},
+    )
+    root = otlp.SpanRecord("f" * 16, None, 0, 10**6, {"traceloop.span.kind": "workflow"})
+    beside = [
+        otlp.SpanRecord(f"{n:016x}", "f" * 16, n, n + 20_000, dict(kinds[n % len(kinds)]))
+        for n in range(1, 10_001)
+    ]
+    received = [("5b8efff798038103d269b633813fc60c", one) for one in (root, *beside)]
+    for _, record in received:
+        otlp.keep_foreign(record, "x")
+    (trace,) = otlp.traces(received)
+    assert len(trace.edges) < 40 * len(beside)
+    assert trace.metrics["spans_passed_through"] == 0

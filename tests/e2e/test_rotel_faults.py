@@ -5,14 +5,16 @@ Light versions run with every `make test`; `make test-faults` sends more.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import random
 import resource
+import shutil
 import subprocess
 import sys
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -176,6 +178,46 @@ def test_a_disk_that_is_full_costs_time(tmp_path: Path) -> None:
         send(http(ways_in), sent)  # Rotel takes them, and has to try again
         resource.prlimit(collector.pid, resource.RLIMIT_FSIZE, (most, most))
         assert_stored(collector, as_stored(traces), 60)
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of one megabyte."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    made = mount("-t", "tmpfs", "-o", "size=1m", "tmpfs", str(disk))
+    if made != 0:
+        pytest.skip("mounting a small file system needs a right that this user has not")
+    yield disk
+    subprocess.run(["umount", str(disk)], check=True)
+
+
+def mount(*arguments: str) -> int:
+    if shutil.which("mount") is None:
+        return 1
+    return subprocess.run(["mount", *arguments], check=False, capture_output=True).returncode
+
+
+def test_a_file_system_without_room_costs_time(small_disk: Path) -> None:
+    """ENOSPC itself: nothing that was acknowledged is lost, and room brings the rest."""
+    traces, spans = programs(RUNS)
+    sent = batches(spans, random.Random(6), BATCH)
+    store = small_disk / "store"
+    with (
+        collecting(store, "--grace", "0.5") as collector,
+        forwarding(collector.url) as ways_in,
+    ):
+        filler = small_disk / "filler"
+        with filler.open("wb", buffering=0) as file, contextlib.suppress(OSError):
+            while file.write(bytes(4096)):
+                pass
+        answer = httpx.post(f"{collector.url}/v1/traces", content=sent[0], headers=PROTOBUF)
+        assert answer.status_code == 503
+        send(http(ways_in), sent)
+        filler.unlink()
+        assert mount("-o", "remount,size=256m", str(small_disk)) == 0
+        assert_stored(collector, as_stored(traces), 120)
+        assert len(stored(store)) == len(traces)
 
 
 def test_a_disk_that_is_slow_costs_time(tmp_path: Path) -> None:

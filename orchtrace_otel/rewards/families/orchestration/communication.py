@@ -78,9 +78,11 @@ def messages(facts: Facts) -> Mapping[int, Sequence[int]]:
         return {}
     ids = {events[place].id: place for place in sent}
     edges = [edge for edge in facts.trace.edges if edge.type == "message" and edge.src in ids]
+    found: dict[int, list[int]] = {place: [] for place in sent}
+    if not edges:
+        return found
     wanted = {edge.dst for edge in edges}
     places = {event.id: at for at, event in enumerate(events) if event.id in wanted}
-    found: dict[int, list[int]] = {place: [] for place in sent}
     for edge in edges:
         if edge.dst in places:
             found[ids[edge.src]].append(places[edge.dst])

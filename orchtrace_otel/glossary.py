@@ -117,6 +117,12 @@ EVENT_KEYS: Final[Mapping[str, Key]] = {
     "decision": Key("string", "decisions", "`O1` to `O5`; see the verbs."),
     "chosen": Key("string or array of strings", "decide", "What was chosen."),
     "candidates": Key("array of strings", "decide, where known", "What could have been chosen."),
+    "behavior_prob": Key(
+        "number, above 0 to 1",
+        "decide, where chance decides",
+        "With which chance the policy of the time gave what it chose; what off-policy learning "
+        "needs.",
+    ),
     "stop_reason": Key("string", "stop", "Why the run ended; see the stop reasons."),
     "stop_detail": Key(
         "string",
@@ -167,6 +173,11 @@ EVENT_KEYS: Final[Mapping[str, Key]] = {
     ),
     "start_unix_nano": Key(
         "number, nanoseconds", "first event", "When the run began, since 1970; `t` counts from it."
+    ),
+    "weight": Key(
+        "number, above 0",
+        "first event, where runs were sampled",
+        "How many runs this one stands for; 1 where it is absent.",
     ),
     "tags": Key("object of strings", "first event, where given", "The user's own keys and values."),
     "turn_records": Key(

@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from contextvars import Token
 from types import TracebackType
-from typing import Any, Self, cast
+from typing import Any, Self, TypeGuard, cast
 
 from opentelemetry import context as otel_context
 from opentelemetry import trace
@@ -81,13 +81,21 @@ def _kept(scope: Scope, given: object) -> dict[str, Value]:
 
 
 @guarded
-def decide(name: str, *, chosen: str | Sequence[str], candidates: Iterable[str] = ()) -> None:
+def decide(
+    name: str,
+    *,
+    chosen: str | Sequence[str],
+    candidates: Iterable[str] = (),
+    probability: float | None = None,
+) -> None:
     """Say what was chosen, and among what.
 
     Args:
         name: What the decision is called, such as `route`.
         chosen: The choice, or several.
         candidates: What could have been chosen.
+        probability: With which chance the policy gave the choice, above 0 and at most 1,
+            where chance decides: learning from the log needs it.
     """
     scope = _recording()
     if scope is None:
@@ -103,7 +111,15 @@ def decide(name: str, *, chosen: str | Sequence[str], candidates: Iterable[str] 
     among = [candidates] if isinstance(candidates, str) else [str(one) for one in candidates]
     if among:
         facts[a.CANDIDATES] = among
+    if _is_chance(probability):
+        facts[a.PROBABILITY] = probability
+    elif probability is not None:
+        _refuse("decide() needs a probability above 0 and at most 1", probability, "the chance")
     _say(scope, "decide", facts)
+
+
+def _is_chance(given: object) -> TypeGuard[float]:
+    return isinstance(given, int | float) and 0 < given <= 1
 
 
 @guarded

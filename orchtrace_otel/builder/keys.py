@@ -45,6 +45,7 @@ POINT_KEYS: Final[Table] = {
     a.ROLE: ("role", str),
     a.CHOSEN: ("chosen", (str, list, tuple)),
     a.CANDIDATES: ("candidates", (list, tuple)),
+    a.PROBABILITY: ("behavior_prob", (int, float)),
     **_SEEN,
     a.DECISION_NAME: ("name", str),
     a.INTERRUPTS: ("interrupts", (list, tuple)),

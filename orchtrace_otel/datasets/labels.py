@@ -10,6 +10,9 @@ Json: TypeAlias = dict[str, Any]
 DEFAULT: Final = "task"
 """Component that is taken where there are several and none is asked for."""
 
+CREDIT: Final = "credit:"
+"""What a component begins with that is no reward but a share of the outcome, by that method."""
+
 _PLACES: Final = (("rewards", "turn"), ("agent_rewards", "agent"), ("run_rewards", "team"))
 """Where a call's rewards stand, the nearest to it first."""
 
@@ -33,12 +36,17 @@ class Label(NamedTuple):
 def turn_label(row: Json, component: str | None) -> Label:
     """Return the label of a row of the turns table: its own, else its agent's, else the team's.
 
+    A component `credit:METHOD` is the call's share of the outcome instead.
+
     Example:
         >>> turn_label({"rewards": {"task": 1.0}, "run_rewards": {"task": 0.0}}, None)
         Label(value=1.0, component='task', unit='turn', missing=None)
     """
     name, missing = _name({key for place, _ in _PLACES for key in row.get(place, ())}, component)
     disagreeing = row.get("contradictory", ())
+    if name is not None and name.startswith(CREDIT):
+        share = row.get("credit", {}).get(name.removeprefix(CREDIT))
+        return Label(share, name, None if share is None else "turn", _no_share(share))
     for place, unit in _PLACES:
         held: Mapping[str, float] = row.get(place, {})
         if name is not None and name in held:
@@ -46,6 +54,10 @@ def turn_label(row: Json, component: str | None) -> Label:
     if name in disagreeing or (disagreeing and component is None):
         return Label(missing="contradictory_rewards", component=name)
     return Label(missing=missing or "no_reward", component=name)
+
+
+def _no_share(share: float | None) -> str | None:
+    return "no_reward" if share is None else None
 
 
 def run_label(rewards: Mapping[str, float], disagreeing: Any, component: str | None) -> Label:

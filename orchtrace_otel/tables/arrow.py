@@ -119,7 +119,7 @@ def _table(name: str, rows: list[Json]) -> Any:
     extras: dict[int, Json] = {
         place: row["extra"] for place, row in enumerate(rows) if "extra" in row
     }
-    known: set[str] = set().union(*rows)
+    known = set[str]().union(*rows)
     arrays = [
         _array(column, rows, extras)
         if column.name in known

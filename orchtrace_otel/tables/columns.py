@@ -183,7 +183,7 @@ TURNS: Final = (
     _d("rewards", "numbers", "Component to value, of this very turn and what it did."),
     _d("agent_rewards", "numbers", "Component to value, of its agent or role."),
     _d("run_rewards", "numbers", "Component to value, of the team."),
-    _d("credit", "numbers", "Its share of the run's rewards."),
+    _d("credit", "numbers", "Method to its share of the team's outcome."),
     _d("contradictory", "texts", "Components whose rewards disagree: they count for nothing."),
     _d("advantage", "number", "Given as a reward `advantage` of this turn."),
     _d("return", "numbers", "Component to the sum of rewards from here to the end."),
@@ -227,7 +227,12 @@ DECISIONS: Final = (
     _d("activation", "text", "Stretch of work it belongs to."),
     _d("name", "text", "What is decided at this place in the code."),
     _d("decision", "text", "`O1` to `O5`; none for a choice of a router or selector."),
-    _d("action", "text", "`spawn delegate message aggregate stop`, `despawn` or `decide`."),
+    _d(
+        "action",
+        "text",
+        "`spawn delegate message aggregate stop`, `despawn`, `decide`; `continue` and `stop` at "
+        "points where it could have stopped.",
+    ),
     _d("target", "text", "Agent it goes to."),
     _d("chosen", "texts", "What was chosen."),
     _d("legal_actions", "texts", "What could have been chosen."),

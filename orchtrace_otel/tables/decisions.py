@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 _ACTIONS: Final = frozenset(
     {"spawn", "despawn", "delegate", "message", "aggregate", "stop", "decide"}
 )
+_POINT: Final = frozenset({"decision_point", "features", "answer_now", "stop_probability"})
+"""Keys of which an event has one where the run could have stopped there."""
 _TAKEN: Final = tuple(
     (name, {"target": "to", "legal_actions": "candidates"}.get(name, name))
     for name in (
@@ -37,12 +39,16 @@ def decision_rows(
     `state_hash` stood at the same point, as far as the trace tells.
     """
     rows: list[Json] = []
+    points: list[tuple[Json, Event]] = []
     state = hashlib.sha256(_bytes(trace.task_id))
     for event in trace.events:
         verb, keys = event.verb, event.keys
-        if verb not in _ACTIONS:
+        is_point = not _POINT.isdisjoint(keys)
+        if verb not in _ACTIONS and not is_point:
             continue
         row = _row(event, joined)
+        if is_point:
+            points.append((row, event))
         row["run_id"] = run_id
         row["task_id"] = row["group_id"] = trace.task_id
         place = where.get(str(keys.get("activation", "")))
@@ -56,6 +62,7 @@ def decision_rows(
         row["index"] = len(rows)
         state.update(_bytes(verb, event.agent, keys.get("to"), keys.get("chosen")))
         rows.append(row)
+    _add_points(points)
     if rows:
         rows[-1]["done"] = True
         _add_to_go(rows, trace, joined.of_run)
@@ -85,9 +92,18 @@ def _row(event: Event, joined: Joined) -> Json:
     rewards = joined.of_event.get(event.id)
     if rewards:
         row["rewards"] = rewards
-    if "behavior_prob" not in row and "stop_probability" in event.keys:
-        row["behavior_prob"] = event.keys["stop_probability"]
     return row
+
+
+def _add_points(points: Sequence[tuple[Json, Event]]) -> None:
+    """Say at each point where the run could have stopped what it did: the last is where it did."""
+    for row, event in points:
+        is_last = row is points[-1][0]
+        if row["action"] not in _ACTIONS:
+            row["action"] = "stop" if is_last else "continue"
+        chance = event.keys.get("stop_probability")
+        if isinstance(chance, int | float) and "behavior_prob" not in row:
+            row["behavior_prob"] = chance if is_last else 1 - chance
 
 
 def _add_to_go(rows: Sequence[Json], trace: Trace, of_run: Mapping[str, float]) -> None:

@@ -128,6 +128,7 @@ def verbs() -> None:
     orchtrace.message("critic", ["any", "thing"])
     orchtrace.decide("route", chosen="critic", candidates=["critic", "writer"])
     orchtrace.decide("route", chosen=["critic"], candidates=(name for name in ("a", "b")))
+    orchtrace.decide("route", chosen="critic", probability=0.5)
     orchtrace.stop("quality_met", "score above 0.9")
     with orchtrace.aggregate([1, "x"]) as merging:
         assert_type(merging, orchtrace.aggregate)

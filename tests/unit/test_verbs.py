@@ -406,7 +406,9 @@ WRONG: dict[str, Callable[[Any], object]] = {
     "delegate": lambda wrong: orchtrace.delegate(wrong, task=wrong),
     "message": lambda wrong: orchtrace.message(wrong, wrong),
     "message content": lambda wrong: orchtrace.message("critic", wrong),
-    "decide": lambda wrong: orchtrace.decide(wrong, chosen=wrong, candidates=wrong),
+    "decide": lambda wrong: orchtrace.decide(
+        wrong, chosen=wrong, candidates=wrong, probability=wrong
+    ),
     "stop": lambda wrong: orchtrace.stop(wrong, wrong),
     "aggregate": lambda wrong: orchtrace.aggregate(sources=wrong).__enter__(),
     "aggregate of": lambda wrong: orchtrace.aggregate([wrong]).__enter__(),
@@ -556,6 +558,21 @@ def test_a_wrong_decision_is_logged_not_raised(caplog: pytest.LogCaptureFixture)
     assert [event.verb for event in captured.trace.events] == ["begin", "stop"]
     assert "chosen to be a text or several, got a NoneType; the decision is lost" in caplog.text
     assert "candidates to be a text or several, got 5; the decision is lost" in caplog.text
+
+
+def test_a_decision_keeps_the_chance_of_its_choice(caplog: pytest.LogCaptureFixture) -> None:
+    """What is no chance is told and left out; the decision stays."""
+
+    @orchtrace.team
+    def team() -> None:
+        orchtrace.decide("route", chosen="a", candidates="ab", probability=0.25)
+        orchtrace.decide("route", chosen="a", probability=1.5)
+
+    with recording() as captured:
+        team()
+    decided = [event for event in captured.trace.events if event.verb == "decide"]
+    assert [event.get("behavior_prob") for event in decided] == [0.25, None]
+    assert "a probability above 0 and at most 1, got 1.5; the chance is lost" in caplog.text
 
 
 def test_one_name_may_stand_for_the_list_of_it(caplog: pytest.LogCaptureFixture) -> None:

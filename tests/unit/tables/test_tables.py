@@ -224,3 +224,31 @@ def test_each_field_that_trainers_ask_for_has_its_column() -> None:
         *("run_id", "index", "features", "action", "legal_actions", "behavior_prob"),
         *("reward_to_go", "cost_to_go", "policy_version", "done", "state_hash"),
     } <= decisions
+
+
+def test_points_where_a_run_could_have_stopped_are_decisions_with_their_chance() -> None:
+    """At the last it did stop, with that chance; at the others it went on, with the rest."""
+    seen = [
+        Event(
+            f"p{number}",
+            float(number),
+            "return",
+            "scout",
+            {
+                "verb": "return",
+                "decision_point": "after",
+                "features": {"n": number},
+                "stop_probability": 0.25,
+            },
+        )
+        for number in (1, 2)
+    ]
+    stop = Event("s", 3.0, "orchestrator_decision", "lead", {"verb": "stop"})
+    costs = {"tokens": 0, "wall_clock_s": 3}
+    rows = rows_of(Trace("r", "q", (*seen, stop), costs=costs)).decisions
+    found = [(row["action"], row.get("behavior_prob"), row.get("features")) for row in rows]
+    assert found == [
+        ("continue", 0.75, {"n": 1}),
+        ("stop", 0.25, {"n": 2}),
+        ("stop", None, None),
+    ]

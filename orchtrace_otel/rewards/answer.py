@@ -1,4 +1,4 @@
-"""Which event gave the answer of a run, and what led to it."""
+"""Which event gave the answer of a run."""
 
 from __future__ import annotations
 
@@ -45,18 +45,6 @@ def is_stop_useful(events: Sequence[Event], graph: Graph) -> bool:
     """
     stop = graph.stop
     return stop is not None and "tokens" in events[stop].keys and _held(events[stop])
-
-
-def led_to(answer: int | None, graph: Graph) -> set[int]:
-    """Positions of what led to the answer, the answer included; none where there is none."""
-    useful: set[int] = set() if answer is None else {answer}
-    reached = list(useful)
-    for place in reached:  # grows while it is read
-        for cause in graph.causes[place]:
-            if cause not in useful:
-                useful.add(cause)
-                reached.append(cause)
-    return useful
 
 
 def _opening_of(stop: Event) -> str | None:

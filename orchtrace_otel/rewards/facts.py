@@ -9,10 +9,11 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
 
-from orchtrace_otel.rewards.answer import find_answer, is_stop_useful, led_to
+from orchtrace_otel.rewards.answer import find_answer, is_stop_useful
 from orchtrace_otel.rewards.graph import Graph, longest_chains, read_graph
 from orchtrace_otel.rewards.outcome import Outcome, find_outcome
 from orchtrace_otel.rewards.tokens import read_tokens
+from orchtrace_otel.rewards.upstream import Upstream, walk
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -96,11 +97,19 @@ class Facts:
         return is_stop_useful(self.events, self.graph)
 
     @cached_property
+    def upstream(self) -> Upstream | None:
+        """What led to the answer, or to a useful stop without one; None where none is known."""
+        target = self.graph.stop if self.answer is None and self.is_stop_useful else self.answer
+        return None if target is None or not self.is_causal else walk(self.graph, target)
+
+    @cached_property
     def useful(self) -> frozenset[int]:
         """Positions of what led to the answer, the answer and a useful stop included."""
-        found = led_to(self.answer, self.graph)
+        found: list[int] = []
+        if self.answer is not None and self.upstream is not None:
+            found += self.upstream.places
         if self.is_stop_useful and self.graph.stop is not None:
-            found.add(self.graph.stop)
+            found.append(self.graph.stop)
         return frozenset(found)
 
     @cached_property

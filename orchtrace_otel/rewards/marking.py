@@ -32,8 +32,9 @@ class Marks:
     def credit(self, found: Iterable[Mapping[str, float]]) -> None:
         """Write each event's credit."""
         self._own(range(len(self._events)))
-        for event, numbers in zip(self._events, found, strict=True):
-            _writable(event)["credit"] = numbers
+        keys = cast("list[dict[str, Any]]", [event.keys for event in self._events])
+        for one, numbers in zip(keys, found, strict=True):
+            one["credit"] = numbers
 
     def rewards(self, found: Mapping[int, Mapping[str, float]]) -> None:
         """Write the rewards of single events, beside those that are there."""

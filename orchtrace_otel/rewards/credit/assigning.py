@@ -13,7 +13,8 @@ from orchtrace_otel.rewards.credit.dominator import dominator
 from orchtrace_otel.rewards.credit.flow import flow
 from orchtrace_otel.rewards.credit.last_writer import last_writer
 from orchtrace_otel.rewards.credit.reachability import reachability
-from orchtrace_otel.rewards.credit.upstream import Shares, Upstream, find_target, walk
+from orchtrace_otel.rewards.credit.shares import Shares
+from orchtrace_otel.rewards.upstream import Upstream
 
 if TYPE_CHECKING:
     from orchtrace_otel.model import Event
@@ -53,6 +54,8 @@ class Credit:
         """The credit of those events that get any, by position."""
         parts, whole = self.shares[method]
         value = self.outcome.value
+        if whole == 1:
+            return dict.fromkeys(parts, value)
         if whole & (whole - 1):
             return {place: part / whole * value for place, part in parts.items()}
         scale = value / whole  # exact for a power of two, and much faster
@@ -63,10 +66,14 @@ class Credit:
         found = self.parts(method)
         return [found.get(place, 0.0) for place in range(len(self.events))]
 
-    def touched(self) -> set[int]:
-        """Positions of the events that any method gives something."""
-        found: set[int] = set()
-        return found.union(*(parts for parts, _ in self.shares.values()))
+    def touched(self) -> list[int]:
+        """Positions of the events that any method may give something."""
+        found = list(self.upstream.places)
+        if "critical_path" in self.shares:
+            # A stop with work of its own comes after the answer, and may be critical.
+            parts, _ = self.shares["critical_path"]
+            found += [place for place in parts if self.upstream.hops[place] < 0]
+        return found
 
     def by_id(self, method: str) -> dict[str, float]:
         """The credit of each event by its id."""
@@ -93,10 +100,9 @@ def assign(facts: Facts) -> Credit | None:
     outcome = facts.outcome
     if outcome is None or why_absent(facts) is not None:
         return None
-    answer = find_target(facts)
-    if answer is None:
+    upstream = facts.upstream
+    if upstream is None:
         return None
-    upstream = walk(facts, answer)
     found = {name: method(upstream, facts) for name, method in METHODS.items()}
     shares = {name: share for name, share in found.items() if share is not None}
     return Credit(outcome, facts.events, upstream, shares)
@@ -116,4 +122,4 @@ def why_absent(facts: Facts) -> str | None:
     for flag in _FLAGS:
         if flag in facts.graph.flags:
             return flag
-    return "no_answer" if find_target(facts) is None else None
+    return "no_answer" if facts.upstream is None else None

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from orchtrace_otel.rewards.credit.upstream import Shares, Upstream
+    from orchtrace_otel.rewards.credit.shares import Shares
     from orchtrace_otel.rewards.facts import Facts
     from orchtrace_otel.rewards.graph import Graph
+    from orchtrace_otel.rewards.upstream import Upstream
 
 
 def critical_path(upstream: Upstream, facts: Facts) -> Shares | None:

@@ -6,11 +6,12 @@ from collections import Counter
 from fractions import Fraction
 from typing import TYPE_CHECKING, Final
 
-from orchtrace_otel.rewards.credit.upstream import WHOLE
+from orchtrace_otel.rewards.credit.shares import WHOLE
 
 if TYPE_CHECKING:
-    from orchtrace_otel.rewards.credit.upstream import Shares, Upstream
+    from orchtrace_otel.rewards.credit.shares import Shares
     from orchtrace_otel.rewards.facts import Facts
+    from orchtrace_otel.rewards.upstream import Upstream
 
 GAMMA: Final = Fraction(1, 2)
 """What a step away from the answer leaves of an event's weight."""

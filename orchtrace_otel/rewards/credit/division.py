@@ -6,7 +6,7 @@ as they are over events. What no target covers is `unassigned`.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -54,17 +54,21 @@ class Tally:
         owners = agents(facts)
         self._names = sorted({owner for owner in owners if owner is not None})
         # Two buckets an agent: its decisions, and what else it did. Nobody's stand last.
-        first = {name: 2 * number for number, name in enumerate(self._names)}
-        nobody = 2 * len(self._names)
+        named: list[str | None] = [*self._names, None]
+        first = {name: 2 * number for number, name in enumerate(named)}
         self._buckets = [
-            (nobody if owner is None else first[owner]) + (event.type in DECISIONS)
+            first[owner] + (event.type in DECISIONS)
             for owner, event in zip(owners, facts.events, strict=True)
         ]
         self._sums = {method: self._sum(*shares) for method, shares in credit.shares.items()}
 
-    def _sum(self, parts: Mapping[int, int], _whole: int) -> list[int]:
+    def _sum(self, parts: Mapping[int, int], whole: int) -> list[int]:
         buckets = self._buckets
         sums = [0] * (2 * len(self._names) + 2)
+        if whole == 1:  # each part is 1: counting is faster than adding
+            for bucket, count in Counter(map(buckets.__getitem__, parts)).items():
+                sums[bucket] = count
+            return sums
         for place, part in parts.items():
             sums[buckets[place]] += part
         return sums

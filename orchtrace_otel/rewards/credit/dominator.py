@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from orchtrace_otel.rewards.credit.upstream import Shares, Upstream
+    from orchtrace_otel.rewards.credit.shares import Shares
     from orchtrace_otel.rewards.facts import Facts
+    from orchtrace_otel.rewards.upstream import Upstream
 
 
 def dominator(upstream: Upstream, _facts: Facts) -> Shares:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import TYPE_CHECKING, Final
 
-from orchtrace_otel.rewards.credit.upstream import WHOLE
+from orchtrace_otel.rewards.credit.shares import WHOLE
 
 if TYPE_CHECKING:
-    from orchtrace_otel.rewards.credit.upstream import Shares, Upstream
+    from orchtrace_otel.rewards.credit.shares import Shares
     from orchtrace_otel.rewards.facts import Facts
+    from orchtrace_otel.rewards.upstream import Upstream
 
 BETA: Final = Fraction(1, 2)
 """The part of what an event holds that it hands on to its causes."""

@@ -53,15 +53,14 @@ def _give_results_to_callers(facts: Facts, results: Sequence[int], found: list[s
 
 def roles(facts: Facts) -> Mapping[str, str]:
     """The role of each agent: the one that it was first seen in."""
-    first: dict[str, tuple[float, str, str]] = {}
-    for event in facts.events:
-        role = event.keys.get("role")
-        if isinstance(role, str):
-            seen = (event.t, event.id, role)
-            name = _whose_role(event)
-            if name not in first or seen < first[name]:
-                first[name] = seen
-    return {name: role for name, (_, _, role) in first.items()}
+    first: dict[str, Event] = {}
+    for event in [event for event in facts.events if "role" in event.keys]:
+        name = _whose_role(event)
+        seen = first.get(name)
+        if seen is None or (event.t, event.id) < (seen.t, seen.id):
+            first[name] = event
+    named = {name: event.keys["role"] for name, event in first.items()}
+    return {name: role for name, role in named.items() if isinstance(role, str)}
 
 
 def _whose_role(event: Event) -> str:

@@ -1,21 +1,12 @@
-"""What led to the answer, from the answer back: the one walk that the methods share."""
+"""What led to the answer, from the answer back: the one walk that rewards and credit share."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from orchtrace_otel.rewards.facts import Facts
-
-WHOLE: Final = 1 << 119
-"""What a reward is split into: integers, so that no part of it is lost or made.
-
-Four digits of Python's integers. A share below 2**-119 of the reward counts as none.
-"""
-
-Shares: TypeAlias = tuple[Mapping[int, int], int]
-"""The parts of those events that get any, by position, and what all of it would be."""
+    from orchtrace_otel.rewards.graph import Graph
 
 
 class Upstream(NamedTuple):
@@ -36,16 +27,17 @@ class Upstream(NamedTuple):
     causes: Sequence[Sequence[int]]
 
 
-def find_target(facts: Facts) -> int | None:
-    """Position of what credit flows back from: the answer, else a stop with work of its own."""
-    if facts.answer is None and facts.is_stop_useful:
-        return facts.graph.stop
-    return facts.answer
+def walk(graph: Graph, answer: int) -> Upstream:
+    """Walk from an answer back to all that led to it, in O(V + E); the graph has no cycle.
 
-
-def walk(facts: Facts, answer: int) -> Upstream:
-    """Walk from the answer back to all that led to it, in O(V + E)."""
-    graph = facts.graph
+    Example:
+        >>> from orchtrace_otel.model import Edge, Event, Trace
+        >>> from orchtrace_otel.rewards.graph import read_graph
+        >>> events = tuple(Event(name, 0, "message", "a") for name in "abc")
+        >>> graph = read_graph(Trace("r", "q", events, (Edge("a", "c", "causal"),)))
+        >>> list(walk(graph, 2).places), walk(graph, 2).hops
+        ([2, 0], [1, -1, 0])
+    """
     causes, order = graph.causes, graph.order
     hops = [-1] * len(causes)
     hops[answer] = 0

@@ -245,6 +245,26 @@ def test_the_demo_leaves_out_what_is_not_installed(tmp_path: Path) -> None:
     assert line.trace.system == "python"
 
 
+# --- rewards --------------------------------------------------------------------------
+
+
+def test_rewards_prints_a_line_a_run_and_says_whose_fault_it_is(
+    demo: tuple[Path, subprocess.CompletedProcess[str]],
+) -> None:
+    """A folder gives one document a run; 1 is the input's fault, 2 that of the usage."""
+    folder, _ = demo
+    done = run("rewards", "orchtrace-data", "--json", cwd=folder)
+    documents = [json.loads(line) for line in done.stdout.splitlines()]
+    assert (done.returncode, [sorted(one) for one in documents]) == (
+        0,
+        [["metrics", "rewards", "trace_id"]] * 3,
+    )
+    assert documents[2]["rewards"]["task"] == 1
+    assert run("rewards", "-", stdin=json.dumps(document())).returncode == 0
+    assert run("rewards", "-", stdin="{}").returncode == 1
+    assert run("rewards", "orchtrace-data", "--explain", "odd", cwd=folder).returncode == 2
+
+
 # --- show -----------------------------------------------------------------------------
 
 

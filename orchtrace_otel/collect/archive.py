@@ -121,19 +121,22 @@ class Archive:
         return [row[0] for row in found]
 
     def forget(self, most: int = 1_000) -> int:
-        """Remove what is kept for too long or is too much; return how many records of spans."""
+        """Remove what is kept for too long or is too much; return of how many OTel traces."""
         self.begin()
         oldest = time.time() - self._keep_s
         self._db.execute("DELETE FROM rewards WHERE at < ?", (oldest,))
         gone = 0
-        rows = self._db.execute(
-            "SELECT id, at, size FROM spans ORDER BY at LIMIT ?", (most,)
-        ).fetchall()
-        for row, at, size in rows:
+        rows = self._db.execute("SELECT trace_id, at FROM spans ORDER BY at LIMIT ?", (most,))
+        last: dict[str, float] = dict(rows.fetchall())
+        for trace_id, at in last.items():
             if at >= oldest and self._size <= self._keep_bytes:
                 break
-            self._db.execute("DELETE FROM spans WHERE id = ?", (row,))
-            self._size -= size
+            # All of a trace or nothing: what is left of one would be built as if it were whole.
+            found = self._db.execute(
+                "SELECT total(size) FROM spans WHERE trace_id = ?", (trace_id,)
+            ).fetchone()
+            self._db.execute("DELETE FROM spans WHERE trace_id = ?", (trace_id,))
+            self._size -= int(found[0])
             gone += 1
         return gone
 

@@ -87,23 +87,18 @@ class Intake:
         if encoding != "identity":
             body = inflate(body, encoding, self.bounds.request_bytes)
         rejected = Rejected()
+        request = await _request(signal, body, rejected, is_json=is_json)
         if signal == "traces":
-            kind, payload, content = self._traces(body, rejected, is_json=is_json)
+            kind, payload, content = self._traces(request, None if is_json else body, rejected)
         else:
-            kind, payload, content = self._logs(body, rejected, is_json=is_json)
+            kind, payload, content = self._logs(request, rejected)
         if content:
             await self._write(kind, payload, content)
         return Answer(rejected.count, rejected.message)
 
     def _traces(
-        self, body: bytes, rejected: Rejected, *, is_json: bool
+        self, request: Any, body: bytes | None, rejected: Rejected
     ) -> tuple[int, bytes, list[Any]]:
-        if is_json:
-            from orchtrace_otel.collect.json_bodies import read_traces  # noqa: PLC0415 - rarely sent
-
-            request = read_traces(body, rejected)
-        else:
-            request = parts.parse(body)
         taken: list[Part] = []
         for part in parts.cut(request, self.bounds, rejected):
             why = self._refuse(part)
@@ -113,20 +108,12 @@ class Intake:
                 rejected.add(why, len(part.marks))
         self._metrics.count("spans", "accepted", parts.span_count(taken))
         self._metrics.count("spans", "rejected", rejected.count)
-        whole = not rejected.count and not is_json
-        payload = body if whole else b"".join(part.data for part in taken)
-        self._metrics.count("bytes", by=len(payload))
-        return spool.SPANS, payload, taken
+        if body is None or rejected.count:
+            body = b"".join(part.data for part in taken)
+        self._metrics.count("bytes", by=len(body))
+        return spool.SPANS, body, taken
 
-    def _logs(
-        self, body: bytes, rejected: Rejected, *, is_json: bool
-    ) -> tuple[int, bytes, list[Any]]:
-        if is_json:
-            from orchtrace_otel.collect.json_bodies import read_logs  # noqa: PLC0415 - rarely sent
-
-            request = read_logs(body, rejected)
-        else:
-            request = verdicts.parse(body)
+    def _logs(self, request: Any, rejected: Rejected) -> tuple[int, bytes, list[Any]]:
         found = verdicts.verdicts(request, rejected)
         self._metrics.count("log_records", "accepted", len(found))
         self._metrics.count("log_records", "rejected", rejected.count)
@@ -149,3 +136,13 @@ class Intake:
 
         self._writer.put(kind, payload, content, done)
         await written
+
+
+async def _request(signal: Signal, body: bytes, rejected: Rejected, *, is_json: bool) -> Any:
+    """Read a body, JSON on another thread, for it takes long."""
+    if not is_json:
+        return parts.parse(body) if signal == "traces" else verdicts.parse(body)
+    from orchtrace_otel.collect import json_bodies  # noqa: PLC0415 - rarely sent
+
+    read = json_bodies.read_traces if signal == "traces" else json_bodies.read_logs
+    return await asyncio.to_thread(read, body, rejected)

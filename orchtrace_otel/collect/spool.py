@@ -75,6 +75,7 @@ class Spool:
         self._active = max(self._sizes, default=0) + 1
         self._descriptor = -1
         self._synced = time.monotonic()
+        self._owes_sync = False
         self.torn = 0
 
     @property
@@ -154,6 +155,8 @@ class Spool:
         number = self._active + 1
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC
         self._descriptor = os.open(self._path(number), flags, 0o600)
+        if self._fsync != "never":
+            _sync_folder(self._folder)
         with self._lock:
             before, self._active = self._active, number
             self._sizes[number] = 0
@@ -177,9 +180,17 @@ class Spool:
 
     def _sync(self) -> None:
         now = time.monotonic()
-        if self._fsync == "always" or (self._fsync == "batch" and now - self._synced >= _BATCH_S):
+        self._owes_sync = self._fsync == "batch"
+        if self._fsync == "always" or (self._owes_sync and now - self._synced >= _BATCH_S):
             os.fsync(self._descriptor)
             self._synced = now
+            self._owes_sync = False
+
+    def sync_late(self) -> None:
+        """Wait for the disk where nothing was written for a while, and `batch` owes it."""
+        with self._appending:
+            if self._descriptor >= 0 and self._owes_sync:
+                self._sync()
 
     def hold(self, segment: int) -> None:
         """Keep a segment for one more reason."""
@@ -213,3 +224,12 @@ class Spool:
 
     def _path(self, segment: int) -> Path:
         return self._folder / f"{segment:012}.spool"
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make the name of a new file last, too."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

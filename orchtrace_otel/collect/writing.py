@@ -15,6 +15,7 @@ _MOST_AT_ONCE: Final = 8 * 2**20
 """Bytes of one write, so that the first of many does not wait for all."""
 
 _RETRY_S: Final = 2
+_IDLE_S: Final = 1.0
 
 
 class Accepted(NamedTuple):
@@ -105,7 +106,10 @@ class Writer:
         while True:
             group = self._next()
             if not group:
-                return
+                if self._is_stopped:
+                    return
+                self._sync_late()
+                continue
             try:
                 segment = self._spool.append([(one.kind, one.payload) for one in group])
             except OSError as error:
@@ -120,12 +124,18 @@ class Writer:
         group: list[_Wanted] = []
         size = 0
         with self._changed:
-            while not self._queue and not self._is_stopped:
-                self._changed.wait()
+            if not self._queue and not self._is_stopped:
+                self._changed.wait(_IDLE_S)
             while self._queue and size < _MOST_AT_ONCE:
                 group.append(self._queue.popleft())
                 size += len(group[-1].payload)
         return group
+
+    def _sync_late(self) -> None:
+        try:
+            self._spool.sync_late()
+        except OSError:
+            self._metrics.count("failures", "fsync")
 
     def _fail(self, group: list[_Wanted], error: OSError) -> None:
         why = error.strerror or type(error).__name__

@@ -32,9 +32,8 @@ class Marks:
     def credit(self, found: Iterable[Mapping[str, float]]) -> None:
         """Write each event's credit."""
         self._own(range(len(self._events)))
-        keys = cast("list[dict[str, Any]]", [event.keys for event in self._events])
-        for one, numbers in zip(keys, found, strict=True):
-            one["credit"] = numbers
+        for event, numbers in zip(cast("list[Any]", self._events), found, strict=True):
+            event.keys["credit"] = numbers
 
     def rewards(self, found: Mapping[int, Mapping[str, float]]) -> None:
         """Write the rewards of single events, beside those that are there."""

@@ -57,6 +57,6 @@ def _on_longest(graph: Graph, chains: Sequence[int]) -> dict[int, int]:
             parts[place] = level - before
             level = before
         for cause in sources:
-            if chains[cause] == before and levels[cause] < level:
+            if levels[cause] < level and chains[cause] == before:
                 levels[cause] = level
     return parts

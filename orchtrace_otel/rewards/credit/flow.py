@@ -32,16 +32,17 @@ def flow(upstream: Upstream, _facts: Facts, beta: Fraction = BETA) -> Shares:
     parts[upstream.answer] = WHOLE
     for place in upstream.places:
         sources = causes[place]
-        if len(sources) == 1:
-            held = parts[place]
+        if not sources:
+            continue
+        held = parts[place]
+        count = len(sources)
+        if count == 1:  # most events, and worth a way of their own
             each = held * passed // of
             parts[place] = held - each
             parts[sources[0]] += each
-        elif sources:
-            held = parts[place]
-            count = len(sources)
-            each = held * passed // (of * count)
-            parts[place] = held - each * count
-            for cause in sources:
-                parts[cause] += each
-    return {place: parts[place] for place in upstream.places if parts[place]}, WHOLE
+            continue
+        each = held * passed // (of * count)
+        parts[place] = held - each * count
+        for cause in sources:
+            parts[cause] += each
+    return {place: part for place in upstream.places if (part := parts[place])}, WHOLE

@@ -20,14 +20,19 @@ _REST: Final = "unassigned"
 
 def on_events(credit: Credit) -> list[dict[str, float]]:
     """The `credit` of each event, in the order of the events; those that get none share one."""
-    names = tuple(credit.shares)
-    nothing = dict.fromkeys(names, 0.0)
+    value = credit.outcome.value
+    nothing = dict.fromkeys(credit.shares, 0.0)
     found = [nothing] * len(credit.events)
     for place in credit.touched():
         found[place] = nothing.copy()
-    for name in names:
-        for place, number in credit.parts(name).items():
-            found[place][name] = number
+    for name, (parts, whole) in credit.shares.items():
+        if whole & (whole - 1):
+            for place, part in parts.items():
+                found[place][name] = part / whole * value
+        else:
+            scale = value / whole  # exact for a power of two, and faster
+            for place, part in parts.items():
+                found[place][name] = part * scale
     return found
 
 

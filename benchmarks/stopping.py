@@ -11,7 +11,7 @@ import numpy as np
 import orchtrace_otel as orchtrace
 from benchmarks import measure
 from orchtrace_otel.rewards.stopping.baselines import FITTED
-from orchtrace_otel.rewards.stopping.evaluate import interval
+from orchtrace_otel.rewards.stopping.evaluation import interval
 from orchtrace_otel.rewards.stopping.features import FEATURES
 from orchtrace_otel.rewards.stopping.fit import fit_stop_value
 from orchtrace_otel.rewards.stopping.model import StopValue

@@ -19,7 +19,7 @@ from orchtrace_otel.schema import read_lines
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from orchtrace_otel.rewards.stopping.evaluate import Estimate, Evaluation, Gain, Row
+    from orchtrace_otel.rewards.stopping.evaluation import Estimate, Evaluation, Gain, Row
 
 _UNKNOWN: Final = "-"
 _TOLD: Final = 3
@@ -119,11 +119,11 @@ def evaluate(
     grades say. One that goes on past the log's stop gets a number only where the log stopped by
     chance (`stop_probability`). All else is absent. Baselines were tuned with MODEL.
     """
-    from orchtrace_otel.rewards.stopping import evaluate as off_policy  # noqa: PLC0415 - the extra
+    from orchtrace_otel.rewards.stopping import evaluation  # noqa: PLC0415 - the extra
 
     value = StopValue.load(model)
     reading = _Reading(files, outcome)
-    found = off_policy.evaluate(value, list(reading))
+    found = evaluation.evaluate(value, list(reading))
     if as_json:
         out_json(found.to_dict())
     else:

@@ -7,7 +7,7 @@ import pytest
 from orchtrace_otel.errors import StoppingError
 from orchtrace_otel.rewards.stopping._learn import np
 from orchtrace_otel.rewards.stopping.baselines import by_steps
-from orchtrace_otel.rewards.stopping.evaluate import Evaluation, Row, evaluate, interval
+from orchtrace_otel.rewards.stopping.evaluation import Evaluation, Row, evaluate, interval
 from orchtrace_otel.rewards.stopping.heads import Curve, Linear
 from orchtrace_otel.rewards.stopping.model import StopValue
 from orchtrace_otel.rewards.stopping.overlap import (

@@ -1,0 +1,415 @@
+"""Advice inline: written on events, the same from OTLP, told to the host, and never in its way."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from opentelemetry.exporter.otlp.proto.common import trace_encoder
+
+import orchtrace_otel as orchtrace
+from orchtrace_otel import _guard, otlp, spans
+from orchtrace_otel.errors import ConfigError, StoppingError
+from orchtrace_otel.model import Event, Trace
+from orchtrace_otel.rewards import score
+from orchtrace_otel.rewards.stopping.advisor import Advisor, DecisionPoint
+from orchtrace_otel.rewards.stopping.features import FEATURES
+from orchtrace_otel.rewards.stopping.heads import Curve, Linear
+from orchtrace_otel.rewards.stopping.model import StopValue
+from orchtrace_otel.rewards.stopping.points import feature_names, read_course
+from tests.trees import recording, tree
+
+
+@pytest.fixture(autouse=True)
+def warnings_come_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let each test see the warnings that a process gives once."""
+    monkeypatch.setattr(_guard, "_told", set())
+
+
+@orchtrace.agent
+def writer(text: str = "") -> str:
+    return text + "!"
+
+
+@orchtrace.agent(role="critic")
+def critic(text: str = "") -> str:
+    return text + "?"
+
+
+@orchtrace.agent
+def broken() -> None:
+    raise LookupError
+
+
+@orchtrace.tool
+def poll() -> None: ...
+
+
+def model(*features: str) -> StopValue:
+    """Going on gains 0.25 less a tenth a step."""
+    names = features or ("step", "last_ok")
+    width = len(names)
+    flat = Linear(0.5, (0.0,) * width, (0.0,) * width, (9.0,) * width)
+    gain = Linear(0.25, (-0.1, *[0.0] * width), (0.0,) * (width + 1), (9.0,) * (width + 1))
+    spread = Linear(0.1, (0.0,) * (width + 1), (0.0,) * (width + 1), (9.0,) * (width + 1))
+    return StopValue(names, 0.05, flat, Curve((0.5,), (0.5,)), gain, spread)
+
+
+def points(trace: Trace) -> list[Event]:
+    return [event for event in trace.events if "decision_point" in event.keys]
+
+
+@orchtrace.team
+def team() -> None:
+    orchtrace.delegate("writer")
+    writer("a")
+    critic("b")
+    with orchtrace.aggregate():
+        pass
+    orchtrace.decide("route", chosen="stop")
+
+
+def run(team: Callable[[], object]) -> Trace:
+    with recording() as captured:
+        team()
+    return captured.trace
+
+
+def test_each_decision_return_and_aggregate_is_a_point_and_so_is_the_stop() -> None:
+    """Named, with every feature there is, in steps from 1 on; no other event has any."""
+    with orchtrace.advise():
+        trace = run(team)
+    found = points(trace)
+    assert [(event.verb, event["decision_point"]) for event in found] == [
+        ("delegate", "delegate"),
+        ("return", "return"),
+        ("return", "return"),
+        ("aggregate", "aggregate"),
+        ("decide", "route"),
+        ("stop", "stop"),
+    ]
+    assert [event["features"]["step"] for event in found] == [1, 2, 3, 4, 5, 6]
+    assert all(tuple(event["features"]) == tuple(FEATURES) for event in found)
+    assert not any("advice" in event.keys for event in trace.events)
+    assert sum("features" in event.keys for event in trace.events) == len(found)
+
+
+def test_advice_stands_on_the_event_and_is_provisional_until_the_stop() -> None:
+    """Numbers as numbers, the words and the version as texts."""
+    with orchtrace.advise(model()):
+        found = points(run(team))
+    first = found[0]["advice"]
+    assert first == {
+        "q": 0.5,
+        "g": pytest.approx(0.65),
+        "v_stop": pytest.approx(0.15),
+        "sd": pytest.approx(0.1),
+        "reason": "going on is worth more",
+        "model": model().version,
+        "provisional": True,
+    }
+    assert [event["advice"]["provisional"] for event in found] == [True] * 5 + [False]
+    assert [event["advice"]["v_stop"] > 0 for event in found] == [True] * 2 + [False] * 4
+
+
+def test_the_trace_is_the_same_inline_and_from_otlp() -> None:
+    """Points, features, advice and chances, bit for bit; and a course reads them."""
+    with orchtrace.advise(model(), lambda point: 0.125), recording() as captured:
+        team()
+    data = trace_encoder.encode_spans(captured.spans).SerializeToString()
+    (rebuilt,) = otlp.traces(otlp.read_protobuf(data))
+    assert score(rebuilt).to_dict() == captured.trace.to_dict()
+    course = read_course(captured.trace)
+    assert [point.stop_probability for point in course.points] == [0.125] * 6
+    assert feature_names([course]) == tuple(FEATURES)
+
+
+def test_without_an_advisor_nothing_is_written_or_watched() -> None:
+    """It is off unless it is asked for, and off again once it is closed."""
+    with orchtrace.advise():
+        pass
+    assert spans.watchers == []
+    assert points(run(team)) == []
+
+
+def test_advice_changes_nothing_else_of_a_trace() -> None:
+    """The same tree of events and causes, but for the attributes."""
+    bare = run(team)
+    with orchtrace.advise(model()):
+        advised = run(team)
+    assert tree(advised) == tree(bare)
+    assert list(advised.edges) == list(bare.edges)
+
+
+def test_a_callback_is_told_of_each_point_before_the_event_is_over() -> None:
+    """With ids that a grade can be given to, which the trace then reads as `answer_now`."""
+    told: list[DecisionPoint] = []
+
+    def grade(point: DecisionPoint) -> None:
+        told.append(point)
+        orchtrace.record_reward("answer_now", 0.75, event_id=point.event_id)
+
+    with orchtrace.advise(model(), grade):
+        trace = run(team)
+    assert [point.event_id for point in told] == [event.id for event in points(trace)]
+    assert {point.run_id for point in told} == {trace.trace_id}
+    assert [(point.name, point.agent) for point in told[:2]] == [
+        ("delegate", "team"),
+        ("return", "writer"),
+    ]
+    assert told[0].advice is not None
+    assert told[0].advice.model == model().version
+    # The stop's own came when the run was closed already.
+    grades = [point.answer_now for point in read_course(trace).points]
+    assert grades[:5] == [0.75] * 5
+
+
+@pytest.mark.swallows_errors
+def test_a_callback_that_fails_costs_the_host_nothing() -> None:
+    """Its error is counted and logged; the advice is written all the same."""
+
+    def fail(point: DecisionPoint) -> None:
+        raise RuntimeError
+
+    with orchtrace.advise(model(), fail):
+        trace = run(team)
+    assert len([event for event in points(trace) if "advice" in event.keys]) == 6
+    site = next(site for site in _guard.swallowed if site.endswith("fail"))
+    assert _guard.swallowed[site] == 6
+
+
+def test_what_a_callback_does_in_the_run_is_no_point_of_its_own() -> None:
+    """It would be told of that too, for ever."""
+    count: list[str] = []
+
+    def decide(point: DecisionPoint) -> None:
+        count.append(point.name)
+        orchtrace.decide("meta", chosen="on")
+
+    @orchtrace.team
+    def small() -> None:
+        orchtrace.decide("route", chosen="x")
+
+    with orchtrace.advise(None, decide):
+        trace = run(small)
+    assert count == ["route", "stop"]
+    assert [event["decision_point"] for event in points(trace)] == ["route", "stop"]
+
+
+@pytest.mark.parametrize("answer", [None, True, "0.5", 1.5, -0.1, math.nan])
+def test_only_a_probability_is_one(answer: Any) -> None:
+    """Whatever else a callback returns is its own affair."""
+    with orchtrace.advise(None, lambda point: answer):
+        trace = run(team)
+    assert not any("stop_probability" in event.keys for event in trace.events)
+
+
+def test_what_the_host_observes_becomes_features() -> None:
+    """Answers and results are hashed; no word of them is in the trace."""
+    advisor = orchtrace.advise()
+
+    @orchtrace.team
+    def observed() -> None:
+        advisor.observe(answer="canary one", verdict=0.25, plan=(1, 4), votes="aab")
+        writer()
+        advisor.observe(answer="canary one", verdict=0.75, is_done=True, heat=2.5)
+        writer()
+        advisor.observe(result="canary two canary three", answer="canary four canary five")
+        writer()
+
+    with advisor:
+        trace = run(observed)
+    assert "canary" not in trace.to_json()
+    names = (
+        "answer_unchanged",
+        "verdict",
+        "verdict_change",
+        "plan_share",
+        "agreement",
+        "novelty",
+        "self_report",
+        "progress",
+    )
+    seen = [[event["features"][name] for name in names] for event in points(trace)[:3]]
+    share = pytest.approx(2 / 3)
+    assert seen == [
+        [0, 0.25, 0, 0.25, share, 1, 0, 1],
+        [1, 0.75, 0.5, 0.25, share, 1, 1, 1],
+        [0, 0.75, 0.5, 0.25, share, 1, 1, 1],
+    ]
+    assert [event["features"].get("heat") for event in points(trace)] == [None, 2.5, 2.5, 2.5]
+
+
+def test_the_same_again_without_news_is_a_loop() -> None:
+    """Once the host says what changes; tools for polling are left out."""
+    advisor = orchtrace.advise(pollable=["poll"])
+
+    @orchtrace.team
+    def looping() -> None:
+        for _ in range(4):
+            advisor.observe(answer="same")
+            poll()
+            writer()
+
+    with advisor:
+        trace = run(looping)
+    assert [event["features"]["loop"] for event in points(trace)[:4]] == [0, 0, 1, 1]
+    assert [event["features"]["repeats"] for event in points(trace)[:4]] == [0, 1, 2, 3]
+
+
+def test_verdicts_come_from_rewards_of_judges_too() -> None:
+    """Of family R6, or of a judge; others are no verdicts."""
+
+    @orchtrace.team
+    def judged() -> None:
+        orchtrace.record_reward("speed", 0.1)
+        orchtrace.record_reward("quality", 0.5, estimator="judge")
+        writer()
+        orchtrace.record_reward("debate", 0.75, family="R6")
+        writer()
+
+    with orchtrace.advise():
+        found = [event["features"] for event in points(run(judged))]
+    assert [(one["has_verdict"], one["verdict"], one["verdict_change"]) for one in found[:2]] == [
+        (1, 0.5, 0.0),
+        (1, 0.75, 0.25),
+    ]
+
+
+def test_failures_open_agents_and_depth_are_counted() -> None:
+    """An agent that failed, one inside another, and what is open meanwhile."""
+
+    @orchtrace.agent
+    def outer() -> None:
+        writer()
+
+    @orchtrace.team
+    def nested() -> None:
+        for _ in range(2):
+            with pytest.raises(LookupError):
+                broken()
+        outer()
+
+    with orchtrace.advise():
+        found = [event["features"] for event in points(run(nested))]
+    names = ("last_ok", "failures_in_a_row", "open_agents", "depth", "agents")
+    assert [[one[name] for name in names] for one in found[:4]] == [
+        [0, 1, 0, 1, 1],
+        [0, 2, 0, 1, 1],
+        [1, 0, 1, 2, 3],
+        [1, 0, 0, 1, 3],
+    ]
+
+
+def test_parallelism_is_that_of_the_finished_trace() -> None:
+    """Work over the longest chain, as the measures say once the run is over."""
+
+    @orchtrace.agent
+    async def slow() -> None:
+        await asyncio.sleep(0)
+        poll()
+
+    @orchtrace.team
+    async def wide() -> None:
+        await asyncio.gather(*(slow() for _ in range(4)))
+
+    with orchtrace.advise(), recording() as captured:
+        asyncio.run(wide())
+    last = points(captured.trace)[-2]["features"]["parallelism"]
+    metrics = captured.trace.metrics or {}
+    assert last > 1
+    assert last == pytest.approx(metrics["parallelism"], rel=0.35)
+
+
+def test_features_that_an_adapter_wrote_stay_beside_ours() -> None:
+    """Such as those of AutoGen's ledger."""
+
+    @orchtrace.team
+    def ledger() -> None:
+        root = spans.current()
+        assert root is not None
+        spans.instant(
+            root, "decide", attributes={"orchtrace.decision.features": ["is_in_loop=1", "step=9"]}
+        )
+
+    with orchtrace.advise():
+        seen = points(run(ledger))[0]["features"]
+    assert (seen["is_in_loop"], seen["step"]) == (1, 1)
+
+
+def test_a_model_that_needs_more_than_is_seen_gives_no_advice_and_says_so(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """The features are recorded; once the host observes what is missing there is advice."""
+    needs = model("step", "heat")
+    advisor = orchtrace.advise(needs)
+
+    @orchtrace.team
+    def heated() -> None:
+        writer()
+        advisor.observe(heat=1)
+        writer()
+
+    with advisor:
+        found = points(run(heated))
+    assert ["advice" in event.keys for event in found] == [False, True, True]
+    assert "features must hold 'heat' as well" in caplog.text
+
+
+def test_an_advisor_takes_a_file(tmp_path: Path) -> None:
+    """As `orchtrace stop fit` writes it."""
+    path = tmp_path / "model.json"
+    model().save(path)
+    with orchtrace.advise(path) as advisor:
+        assert isinstance(advisor, Advisor)
+        assert advisor.model == model()
+
+
+@pytest.mark.parametrize(
+    ("options", "kind", "message"),
+    [
+        ({"model": 3}, ConfigError, "model must be a StopValue or the path of its file, got int"),
+        ({"callback": 3}, ConfigError, "callback must be callable with a decision point, got 3"),
+        ({"max_tokens": 0}, ConfigError, "max_tokens must be a number above 0, got 0"),
+        ({"max_seconds": math.inf}, ConfigError, "max_seconds must be a number above 0, got inf"),
+    ],
+)
+def test_set_up_fails_loudly(options: dict[str, Any], kind: type[Exception], message: str) -> None:
+    """And nothing is watched then."""
+    with pytest.raises(kind) as caught:
+        orchtrace.advise(**options)
+    assert str(caught.value) == message
+    assert spans.watchers == []
+
+
+def test_a_file_that_is_no_model_is_refused_at_once(tmp_path: Path) -> None:
+    """Not in the middle of a run."""
+    path = tmp_path / "model.json"
+    path.write_text("{}")
+    with pytest.raises(StoppingError, match="must be a stopping model"):
+        orchtrace.advise(str(path))
+    assert spans.watchers == []
+
+
+def test_runs_that_go_on_at_once_do_not_mix() -> None:
+    """Each has steps of its own."""
+
+    @orchtrace.team
+    async def one() -> None:
+        await asyncio.sleep(0)
+        writer()
+        await asyncio.sleep(0)
+        critic()
+
+    async def many() -> None:
+        await asyncio.gather(*(one() for _ in range(20)))
+
+    with orchtrace.advise(), recording() as captured:
+        asyncio.run(many())
+    assert len(captured.traces) == 20
+    for trace in captured.traces:
+        assert [event["features"]["step"] for event in points(trace)] == [1, 2, 3]

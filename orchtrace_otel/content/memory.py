@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import weakref
 from collections.abc import Sequence
@@ -41,15 +42,27 @@ class RunMemory:
     Attributes:
         words: The framework's own words for why the run is about to stop.
         lock: Held by whoever adds to it.
+        process: The process whose memory it is.
         bytes: Bytes kept so far.
         used: Refs that the store knows this run to use.
         result: Attributes that say where the run's own result is, for its stop.
     """
 
-    __slots__ = ("_by_id", "_by_value", "_prompts", "bytes", "lock", "result", "used", "words")
+    __slots__ = (
+        "_by_id",
+        "_by_value",
+        "_prompts",
+        "bytes",
+        "lock",
+        "process",
+        "result",
+        "used",
+        "words",
+    )
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
+        self.process = os.getpid()
         self.bytes = 0
         self.result: dict[str, str] = {}
         self.words: str | None = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -18,6 +19,7 @@ from orchtrace_otel.content.tokens import Tokens
 from orchtrace_otel.content.turn import turn_document
 from orchtrace_otel.content.values import CUT, TAKEN, Copy, dumped
 from orchtrace_otel.content.writer import Batch, New, Writer
+from orchtrace_otel.forking import afresh_in_children
 
 if TYPE_CHECKING:
     from orchtrace_otel.spans import Interval, Run, Scope
@@ -53,12 +55,18 @@ class Recorder:
         self.key = key
         self._key = (key or "").encode()[:64]
         self._counting = threading.Lock()
+        afresh_in_children(self)
         self._redactor = Redactor(
             capture.redact_keys,
             capture.redact_patterns,
             capture.redact,
             with_known=capture.redact_defaults,
         )
+
+    def start_afresh(self) -> None:
+        """Count anew in the child of a fork."""
+        self._counting = threading.Lock()
+        self.losses.clear()
 
     def lose(self, what: str, count: int = 1) -> None:
         """Count content that was lost, or cut."""
@@ -508,7 +516,8 @@ _TOKEN_BYTES: Final = 8
 def memory_of(run: Run) -> RunMemory:
     """Return what a run has kept so far."""
     memory = run.content
-    if not isinstance(memory, RunMemory):
+    # The child of a fork has a copy whose lock nobody may ever let go of.
+    if not isinstance(memory, RunMemory) or memory.process != os.getpid():
         memory = run.content = RunMemory()
     return memory
 

@@ -327,7 +327,7 @@ def test_a_graph_in_another_teams_run_is_linked_too(traced):
 
 def test_what_was_asked_is_named_by_a_hash_and_a_resumed_run_keeps_it(traced, monkeypatch):
     """One input, one task id, under a key; the answer does not make it another task."""
-    monkeypatch.setattr(content, "_key", b"key")
+    monkeypatch.setattr(content.hashing, "_key", b"key")
     graph = graph_of(asks, done)
     other = {"configurable": {"thread_id": "2"}}
     graph.invoke({"log": ["task"]}, THREAD)

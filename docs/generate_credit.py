@@ -14,7 +14,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING
 
 from orchtrace_otel.replay.estimate import mean
-from orchtrace_otel.testing.world import stopping_trials, trials
+from orchtrace_otel.testing.world import log_trials, stopping_trials, trials
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -262,7 +262,7 @@ def page() -> str:
     lines += stopping(stopping_trials.rows, SEEDS)
     for cost in COSTS:
         lines += ["", f"From runs as the log stopped them, {cost} a round:", ""]
-        lines += stopping(partial(trials.stop_by_logs, cost=cost), SEEDS)
+        lines += stopping(partial(log_trials.stop_by_logs, cost=cost), SEEDS)
     lines += [
         "",
         "## A small run",

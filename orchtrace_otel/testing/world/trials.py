@@ -16,13 +16,9 @@ from orchtrace_otel.replay.players import Slot
 from orchtrace_otel.rewards.credit import METHODS, assign
 from orchtrace_otel.rewards.facts import Facts
 from orchtrace_otel.rewards.outcome import Outcome
-from orchtrace_otel.rewards.stopping.baselines import LOGGED, Named, all_policies
-from orchtrace_otel.rewards.stopping.fit import fit_stop_value
-from orchtrace_otel.rewards.stopping.points import Course, read_course, read_courses
 from orchtrace_otel.rewards.topology import explain_topology
 from orchtrace_otel.testing.world._chance import chance
 from orchtrace_otel.testing.world._play import World, make_group, make_world
-from orchtrace_otel.testing.world._stopping import StoppingRun, make_stopping_runs
 from orchtrace_otel.testing.world._teams import KINDS
 
 if TYPE_CHECKING:
@@ -332,52 +328,3 @@ def confusion(seeds: Iterable[int]) -> dict[str, Counter[str]]:
         kind: Counter(explain_topology(make_world(seed, kind).trace).topology for seed in runs)
         for kind in (*sorted(KINDS), "mixed")
     }
-
-
-# --- 6. stopping
-
-
-def stop_by_logs(seed: int, *, cost: float, tasks: int = 40) -> Rows:
-    """Mean worth of each stop policy that learned from runs as the log stopped and graded them.
-
-    Tried on as many runs of other tasks, whose truth is known at every point up to the
-    limit, also behind the log's stop. Worth is the answer's quality where the policy stops,
-    minus the price of the steps until there; one that never stops does so at the limit.
-
-    Raises:
-        MissingDependencyError: If numpy or scikit-learn is not installed.
-    """
-    logged = make_stopping_runs(seed, tasks=tasks)
-    model = fit_stop_value(read_courses(run.trace for run in logged), cost=cost)
-    tried = make_stopping_runs(seed + _OTHER_TASKS, tasks=tasks)
-    courses = [_whole_course(run) for run in tried]
-    return {
-        named.name: fmean(
-            run.utility(_stop(named, run, course), cost)
-            for run, course in zip(tried, courses, strict=True)
-        )
-        for named in all_policies(model, courses)
-        if named.policy is not None
-    }
-
-
-_OTHER_TASKS: Final = 1_000_000
-"""Seeds of the tasks that policies are tried on are those of training, and this."""
-
-
-def _whole_course(run: StoppingRun) -> Course:
-    """The run up to the limit, with the truth for a grade at every point, for the oracle."""
-    course = read_course(run.full_trace)
-    points = (
-        point._replace(answer_now=truth.quality)
-        for point, truth in zip(course.points, run.points, strict=True)
-    )
-    return course._replace(points=tuple(points))
-
-
-def _stop(named: Named, run: StoppingRun, course: Course) -> int:
-    """At which step a policy stops."""
-    if named.name == LOGGED:
-        return run.stopped
-    place = None if named.policy is None else named.policy(course)
-    return len(run.points) if place is None else course.points[place].step

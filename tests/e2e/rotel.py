@@ -11,6 +11,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import orjson
+
 from tests.collecting import Collecting, at_first, eventually, free_port, stored
 
 
@@ -81,7 +83,10 @@ def assert_stored(
     found: dict[str, dict[str, Any]] = {}
 
     def are_equal() -> bool:
-        newest = stored(collector.store)
+        try:
+            newest = stored(collector.store)
+        except orjson.JSONDecodeError:  # a line that is being written
+            return False
         found.update((run_id, at_first(newest[run_id])) for run_id in expected if run_id in newest)
         return found == expected
 

@@ -160,6 +160,13 @@ class Collector:
     def start(self) -> None:
         """Take up what an earlier process left, and begin."""
         self.builder.replay(self.spool.replay())
+        if self.spool.torn:
+            self.metrics.count("failures", "torn", self.spool.torn)
+            _logger.warning(
+                "orchtrace collect found %d records in its spool that are not whole; "
+                "a kill leaves one that nobody was told of, more mean a damaged disk",
+                self.spool.torn,
+            )
         self.builder.resume()
         self.builder.start()
         self.writer.start()

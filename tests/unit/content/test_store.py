@@ -377,3 +377,99 @@ def test_files_of_content_are_their_owners_alone(turn_on: Callable[..., Any]) ->
     assert store.runs
     found = {path.stat().st_mode & 0o777 for path in on.where.rglob("*") if path.is_file()}
     assert found == {0o600}
+
+
+GO_ON = """
+    sys.stdin.readline()
+    interval = spans.open_turn(run.root, "m")
+    said.append({"role": "user", "content": "too late"})
+    turn = content.active().open_turn(interval, said, shape=of_chat, look=look_at_chat)
+    turn.close([])
+    content.active().flush(30)
+    print("looked", flush=True)
+    sys.stdin.readline()
+"""
+
+
+def test_a_process_that_writes_lets_go_of_a_run_that_another_one_deleted(tmp_path: Path) -> None:
+    """It takes no more of the run and ends its segment, so that the rest can be collected."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(WRITE) + textwrap.dedent(GO_ON), tmp_path, "w", "1"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    assert process.stdin is not None
+    ref = process.stdout.readline().strip()
+    store = open_store(tmp_path)
+    (run_id,) = store.runs
+    assert delete_run(tmp_path, run_id).busy == 1
+    store.refresh()
+    assert ref not in store
+    process.stdin.write("go on\n")
+    process.stdin.flush()
+    assert process.stdout.readline() == "looked\n"
+    found = collect(tmp_path)
+    assert (found.busy, found.documents) == (0, 4)
+    assert files(tmp_path) == []
+    process.communicate("end\n", timeout=60)
+    assert process.returncode == 0
+    assert open_store(tmp_path).runs == {}
+
+
+def test_a_run_that_is_sampled_out_by_others_keeps_no_content(tmp_path: Path) -> None:
+    """Where a user's sampler drops a run, nothing of it is captured."""
+    from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
+
+    @orchtrace.agent
+    def worker(text: str) -> str:
+        orchtrace.message("other", text)
+        return text
+
+    try:
+        orchtrace.configure(
+            TracerProvider(sampler=ALWAYS_OFF, shutdown_on_exit=False),
+            exporters=[],
+            content={"mode": "SPAN_AND_EVENT", "store": str(tmp_path)},
+        )
+        assert worker("nobody reads this") == "nobody reads this"
+        assert orchtrace.flush()
+    finally:
+        orchtrace.shutdown()
+        content.use_key(None)
+    assert len(open_store(tmp_path)) == 0
+    assert [path.name for path in tmp_path.iterdir()] == ["key"]
+
+
+def test_threads_of_one_run_keep_each_thing_once(turn_on: Callable[..., Any]) -> None:
+    """Every ref that a trace names is in the store, however the threads came in between."""
+    import threading
+
+    on = turn_on()
+
+    @orchtrace.tool
+    def look(query: str) -> str:
+        return query
+
+    @orchtrace.team
+    def lead() -> None:
+        def work(name: int) -> None:
+            for at in range(30):
+                look(f"{name} {at % 5}")
+
+        threads = [threading.Thread(target=work, args=(name,)) for name in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+    with orchtrace.instrument():
+        lead()
+    store = on.store()
+    refs = [e["content_ref"] for e in on.captured.trace.events if e.get("content_ref")]
+    assert len(refs) == 8 * 30 * 2 + 2
+    assert all(ref in store for ref in refs)
+    # Forty arguments, forty results, and what the team was given and gave back.
+    assert len(store) == 82

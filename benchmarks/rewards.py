@@ -15,7 +15,7 @@ from dataclasses import replace
 
 from benchmarks.measure import alternate, provider, ratio, raw_spans, report
 from benchmarks.traces import research
-from orchtrace_otel.model import Event, Trace
+from orchtrace_otel.model import Edge, Event, Trace
 from orchtrace_otel.rewards import Facts, measure, score
 from orchtrace_otel.rewards.builtin import COMPONENTS, TOPOLOGY
 from orchtrace_otel.rewards.component import Findings
@@ -26,8 +26,9 @@ from orchtrace_otel.rewards.online import Online
 from orchtrace_otel.testing import capture
 
 RAW_SPANS = 100
-SIZES = ((24, 40, 9), (250, 6, 9), (25_000, 1, 3))
-"""Researchers in a run, each of four events; how often a round scores it; and rounds."""
+SIZES = ((24, 1, 40, 9), (250, 1, 6, 9), (250, 100, 1, 5))
+"""Researchers in a run, each of four events; how often this is repeated inside of one run, one
+after the other; how often a round scores it; and rounds."""
 Timed = Callable[[], float]
 ADDED = frozenset({"credit", "rewards", "reward_records", "flags"})
 
@@ -117,6 +118,36 @@ def recorded(researchers: int) -> Trace:
     return captured.trace
 
 
+def repeated(trace: Trace, times: int) -> Trace:
+    """Return a run that does what another does several times, one after the other."""
+    first, *inner, stop = trace.events
+    root = first["activation"]
+    step = stop.t + 1
+
+    def named(identity: str, turn: int) -> str:
+        return identity if identity.partition(".")[0] == root else f"{turn}-{identity}"
+
+    def moved(event: Event, turn: int) -> Event:
+        keys = dict(event.keys)
+        for key in keys.keys() & {"activation", "parent"}:
+            keys[key] = named(keys[key], turn)
+        return Event(named(event.id, turn), event.t + turn * step, event.type, event.agent, keys)
+
+    def cause(identity: str, turn: int) -> str:
+        follows = identity == first.id and turn > 0
+        return named(inner[-1].id, turn - 1) if follows else named(identity, turn)
+
+    edges = [
+        Edge(cause(edge.src, turn), named(edge.dst, turn), edge.type)
+        for turn in range(times)
+        for edge in trace.edges
+        if edge.dst != stop.id or turn == times - 1
+    ]
+    events = [moved(event, turn) for turn in range(times) for event in inner]
+    end = replace(stop, id=named(stop.id, times - 1), t=stop.t + (times - 1) * step)
+    return replace(trace, events=(first, *events, end), edges=tuple(edges))
+
+
 def held(trace: Trace) -> tuple[float, float]:
     """Return the bytes per event that scoring needs at most, and that it leaves behind."""
     fresh = bare(trace)
@@ -128,8 +159,10 @@ def held(trace: Trace) -> tuple[float, float]:
     return most / len(scored.events), now / len(scored.events)
 
 
-def figures(researchers: int, repeats: int, rounds: int) -> None:
+def figures(researchers: int, times: int, repeats: int, rounds: int) -> None:
     trace = recorded(researchers)
+    if times > 1:
+        trace = repeated(trace, times)
     tracer = provider().get_tracer("raw")
 
     def raw() -> float:
@@ -166,8 +199,8 @@ def figures(researchers: int, repeats: int, rounds: int) -> None:
 
 
 def main() -> None:
-    for researchers, repeats, rounds in SIZES:
-        figures(researchers, repeats, rounds)
+    for size in SIZES:
+        figures(*size)
 
 
 if __name__ == "__main__":

@@ -43,7 +43,10 @@ def is_read_or_refused(reader: str, data: bytes) -> bool:
         return False
     found = otlp.traces(received)
     for trace in found:
-        assert list(schema.check(trace.to_dict())) == []
+        faults = list(schema.check(trace.to_dict()))
+        if "skewed" in trace.flags:  # says itself that some effect was before its cause
+            faults = [fault for fault in faults if "cause after its effect" not in fault.must]
+        assert faults == []
     again = otlp.traces(received[::-1])
     assert [schema.dump(trace) for trace in again] == [schema.dump(trace) for trace in found]
     return True

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 from opentelemetry import trace
 
 from orchtrace_otel import attributes as a
+from orchtrace_otel import content
 
 __all__ = ["Answer", "ScriptedModel"]
 
@@ -29,6 +31,8 @@ class Answer:
 
 class ScriptedModel:
     """A model that gives the next of its answers.
+
+    Where content is on, a call is told by `content.ask`, as plain code would.
 
     Attributes:
         prompts: What it was asked so far; kept here alone, never in a span.
@@ -56,6 +60,15 @@ class ScriptedModel:
             LookupError: If the script has no further answer.
         """
         self.prompts.append(prompt)
+        if content.active() is None:
+            return self._answer().text
+        with content.ask(self.name, [{"role": "user", "content": prompt}]) as asked:
+            answer = self._answer()
+            asked.answered(_response(self.name, answer))
+            return answer.text
+
+    def _answer(self) -> Answer:
+        """Give the next answer, in a span as a provider's instrumentation makes it."""
         tracer = trace.get_tracer("a provider's instrumentation")
         asked = {a.OPERATION: a.CHAT, a.REQUEST_MODEL: self.name, a.PROVIDER: "scripted"}
         with tracer.start_as_current_span(f"{a.CHAT} {self.name}", attributes=asked) as span:
@@ -69,11 +82,19 @@ class ScriptedModel:
                 span.set_attribute(a.INPUT_TOKENS, answer.input_tokens)
             if answer.output_tokens is not None:
                 span.set_attribute(a.OUTPUT_TOKENS, answer.output_tokens)
-            return answer.text
+            return answer
 
     async def aask(self, prompt: str) -> str:
         """Answer under asyncio."""
         return self.ask(prompt)
+
+
+def _response(model: str, answer: Answer) -> dict[str, Any]:
+    """Return an answer as a chat server gives it."""
+    said = {"role": "assistant", "content": answer.text}
+    usage = {"prompt_tokens": answer.input_tokens, "completion_tokens": answer.output_tokens}
+    choice = {"message": said, "finish_reason": answer.finish_reason}
+    return {"model": model, "choices": [choice], "usage": usage}
 
 
 def _answers(given: Iterable[str | Answer]) -> Iterable[Answer]:

@@ -135,3 +135,19 @@ def test_outside_a_run_and_while_content_is_off_nothing_is_looked_at() -> None:
         worker()
     assert otel.get_current_span() is before
     assert captured.trace.costs["tokens"] == 3
+
+
+def test_the_scripted_model_tells_what_it_was_asked(turn_on: Callable[..., Any]) -> None:
+    """Where content is on its calls are turns with content, and count once."""
+    on = turn_on()
+    model = ScriptedModel("yes", "no")
+
+    @orchtrace.agent
+    def worker() -> list[str]:
+        return [model.ask("right?"), model.ask("wrong?")]
+
+    assert worker() == ["yes", "no"]
+    store = on.store()
+    found = [read_turn(store, turn.content_ref) for turn in on.captured.trace.turns]
+    assert [turn.completion[0]["parts"][0]["content"] for turn in found] == ["yes", "no"]
+    assert on.captured.trace.costs["tokens"] == 20

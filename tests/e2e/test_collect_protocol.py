@@ -489,6 +489,22 @@ def test_an_address_in_use_is_told_in_a_line(
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.parametrize("absent", ["grpc", "uvicorn", "starlette", "opentelemetry.proto"])
+def test_without_its_extra_the_verb_says_how_to_get_it(absent: str, tmp_path: Path) -> None:
+    """The line that installs it, and exit code 2."""
+    hide = f"import sys; sys.modules[{absent!r}] = None"
+    code = f"{hide}; from orchtrace_otel.cli import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", code, "collect", "--store", tmp_path],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.rstrip().endswith("run: pip install 'orchtrace-otel[collect]'")
+
+
 def test_a_store_in_use_is_told_in_a_line(collector: Collecting) -> None:
     """Two collectors would write one spool."""
     done = collect("--store", str(collector.store), "--http", "127.0.0.1:0", "--grpc", "none")

@@ -25,6 +25,8 @@ OPTIONAL = (
     "orchtrace_langgraph",
     "orchtrace_otlp",
     "rich",
+    "starlette",
+    "uvicorn",
 )
 
 

@@ -1,0 +1,56 @@
+"""Which lines of files others supersede: a run counts by its newest revision."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from orchtrace_otel import schema
+from orchtrace_otel.cli._files import superseded
+from orchtrace_otel.cli._group import group
+from orchtrace_otel.collect.index import with_revision
+from tests.collecting import recorded
+
+TRACES, _ = recorded(3, random.Random(9))  # noqa: S311
+
+
+def lines(*revisions: tuple[int, int]) -> bytes:
+    """Lines of some runs, each by its number, in some revisions."""
+    found = [schema.dump(with_revision(TRACES[run], revision)) for run, revision in revisions]
+    return b"".join(line + b"\n" for line in found)
+
+
+def test_only_lower_revisions_are_superseded_in_whichever_file(tmp_path: Path) -> None:
+    """Also where the newer one comes first; what is no trace supersedes nothing."""
+    old, new = tmp_path / "traces.000001.jsonl", tmp_path / "traces.jsonl"
+    old.write_bytes(lines((0, 0), (1, 2), (2, 0)) + b'{"revision":7}\nno json\n')
+    new.write_bytes(lines((1, 1), (0, 1), (2, 0)))
+    assert superseded([old, new]) == {(old, 1), (new, 1)}
+
+
+def test_where_nothing_was_amended_nothing_is_read_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A line that is there twice stays there twice: no revision says which one counts."""
+    file = tmp_path / "traces.jsonl"
+    file.write_bytes(lines((0, 0), (0, 0)))
+    monkeypatch.setattr("orchtrace_otel.cli._files._revisions", lambda _: pytest.fail("was read"))
+    assert superseded([file]) == set()
+
+
+def test_show_and_validate_take_the_newest_revision_of_a_folder(tmp_path: Path) -> None:
+    """Each run is listed once, drawn as it is now, and counted once."""
+    (tmp_path / "traces.jsonl").write_bytes(lines((0, 0), (1, 0), (0, 1), (0, 2)))
+    (tmp_path / "rewards.jsonl").write_bytes(b"{}\n")
+    validated = CliRunner().invoke(group, ["validate", "--json", str(tmp_path)])
+    told = json.loads(validated.output)
+    assert (told["ok"], told["traces"], told["files"][0]["superseded"]) == (True, 2, 2)
+    plain = CliRunner().invoke(group, ["validate", str(tmp_path)]).output
+    assert "2 older revisions left out: a newer one is there" in plain
+    shown = CliRunner().invoke(group, ["show", str(tmp_path)], env={"COLUMNS": "120"}).output
+    assert "The last of 2 runs" in shown
+    assert f"run {TRACES[0].trace_id}" in shown

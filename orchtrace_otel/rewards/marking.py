@@ -40,7 +40,9 @@ class Marks:
         self._own(found)
         for place, numbers in found.items():
             keys = _writable(self._events[place])
-            keys["rewards"] = {**keys.get("rewards", {}), **numbers}
+            held = keys.get("rewards", {})
+            if isinstance(held, dict):  # what others may keep there stays as it is
+                keys["rewards"] = {**held, **numbers}
 
     def stop(self, given: Sequence[Reward], findings: Findings, flags: Iterable[str]) -> None:
         """Write flags and records onto the stop, if the trace has one."""

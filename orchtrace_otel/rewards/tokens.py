@@ -53,7 +53,7 @@ def protocol_tokens(events: Sequence[Event], tokens: Mapping[int, int], stop: in
 def is_protocol(event: Event) -> bool:
     """Whether what an event spends is protocol, the stop aside."""
     verb = event.keys.get("verb")
-    return event.type in _PROTOCOL_TYPES if verb is None else verb in _PROTOCOL_VERBS
+    return verb in _PROTOCOL_VERBS if isinstance(verb, str) else event.type in _PROTOCOL_TYPES
 
 
 def count_tokens(value: Any) -> int | None:

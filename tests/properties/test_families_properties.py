@@ -121,3 +121,27 @@ def test_parts_of_a_run_agree_with_each_other(seed):
         assert found["serial_collapse"] == 0
     if found["serial_collapse"] == -1:
         assert found["independence"] > 0
+
+
+ODD = st.sampled_from([None, 7, 1.5, True, "x", (), ["x"], {"a": "b"}])
+NAMES = "to from instance parent activation status tool content_ref verb late rewards valid turns"
+KEYS = st.sampled_from(NAMES.split())
+
+
+@given(seeds, st.data())
+@settings(deadline=None)
+def test_whatever_others_write_into_keys_no_family_fails(seed, data):
+    """A key that holds something else than ours do is as good as none, and nothing is lost."""
+    trace = talking_run(seed)
+    place = data.draw(st.integers(0, len(trace.events) - 1))
+    event = trace.events[place]
+    odd = replace(event, keys={**event.keys, data.draw(KEYS): data.draw(ODD)})
+    events = (*trace.events[:place], odd, *trace.events[place + 1 :])
+    changed = replace(trace, events=events)
+    structural(changed)
+    scored = score(changed)
+    failed = {f"reward_failed:{one.name}" for one in STRUCTURAL}
+    assert failed.isdisjoint(scored.flags)
+    if isinstance(odd.get("rewards", {}), dict):
+        return
+    assert scored.events[place]["rewards"] == odd["rewards"]

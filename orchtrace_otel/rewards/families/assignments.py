@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from orchtrace_otel.rewards.facts import Facts
 
@@ -56,7 +56,14 @@ def assignments(facts: Facts) -> Sequence[Assignment]:
 def closed_well(event: Event) -> bool:
     """Whether an interval's closing says that it ended as it should, and in time."""
     keys = event.keys
-    return keys.get("status", "ok") not in _FELL_SHORT and not keys.get("late", False)
+    status = keys.get("status")
+    fell_short = isinstance(status, str) and status in _FELL_SHORT
+    return not fell_short and not keys.get("late", False)
+
+
+def text(value: Any) -> str | None:
+    """Return a key's value where it is a text, as names are; others may write what they like."""
+    return value if isinstance(value, str) else None
 
 
 class _Reader:
@@ -107,7 +114,7 @@ class _Reader:
             givers = [
                 cause
                 for cause in causes[place]
-                if events[cause].keys.get("verb") in _ASSIGNS
+                if text(events[cause].keys.get("verb")) in _ASSIGNS
                 and not events[cause].id.endswith(".open")
                 and cause not in found
             ]
@@ -118,24 +125,25 @@ class _Reader:
     def _of_opening(self, place: int, opening: int) -> Assignment:
         event = self.facts.events[opening]
         name, keys = event.id[:-5], event.keys
-        to = keys.get("to") or self.facts.events[place].keys.get("to")
-        instance = keys.get("instance", to)
+        to = text(keys.get("to")) or text(self.facts.events[place].keys.get("to"))
+        instance = text(keys.get("instance")) or to
         closed = self.returns.get(name + ".close")
         finished = closed is not None and self._came_back(closed, instance)
-        return Assignment(place, to, instance, name, keys.get("parent"), opening, closed, finished)
+        parent = text(keys.get("parent"))
+        return Assignment(place, to, instance, name, parent, opening, closed, finished)
 
     def _unopened(self, place: int) -> Assignment:
         event = self.facts.events[place]
-        to = event.keys.get("to")
+        to = text(event.keys.get("to"))
         return Assignment(
-            place, to, to, None, event.keys.get("activation"), None, None, is_finished=False
+            place, to, to, None, text(event.keys.get("activation")), None, None, is_finished=False
         )
 
     def _of_others(self, place: int) -> Assignment:
         """A spawn in a trace without activations: its agent's last return ends it."""
         events = self.facts.events
         giver = events[place]
-        to = giver.keys.get("to")
+        to = text(giver.keys.get("to"))
         if to is None:
             led = [
                 events[at] for at in self.facts.effects[place] if events[at].agent != giver.agent
@@ -160,5 +168,5 @@ class _Reader:
         for place in self.types.get("despawn", ()):
             keys = facts.events[place].keys
             # `instance` is that of who despawns; whom it ends is in `to`.
-            found.setdefault(keys.get("to"), facts.graph.begin[place])
+            found.setdefault(text(keys.get("to")), facts.graph.begin[place])
         return found

@@ -10,7 +10,7 @@ from orchtrace_otel.model import Reward, Trace
 from orchtrace_otel.rewards.component import Values, component
 from orchtrace_otel.rewards.contract import reward
 from orchtrace_otel.rewards.facts import Facts
-from orchtrace_otel.rewards.families.assignments import by_type, closed_well
+from orchtrace_otel.rewards.families.assignments import by_type, closed_well, text
 from orchtrace_otel.rewards.graph import NANOSECONDS
 
 if TYPE_CHECKING:
@@ -124,7 +124,7 @@ def read_uses(facts: Facts, changing: Collection[str] = ()) -> Iterator[ToolUse]
     events, graph = facts.events, facts.graph
     came = facts.share(results)
     useful = facts.useful if facts.is_causal else None
-    seen: dict[tuple[object, object], tuple[Event, int]] = {}
+    seen: dict[tuple[str | None, str | None], tuple[Event, int]] = {}
     changes, is_timed = 0, facts.is_timed
     for place in sorted(came, key=lambda at: (events[at].t, events[at].id)):
         call, at = events[place], came[place]
@@ -132,19 +132,22 @@ def read_uses(facts: Facts, changing: Collection[str] = ()) -> Iterator[ToolUse]
         result = None if at is None else events[at]
         succeeded = result is not None and closed_well(result)
         repeated = seconds = None
-        if "content_ref" in keys:
-            key = (keys.get("tool"), keys["content_ref"])
+        key = text(keys.get("tool")), text(keys.get("content_ref"))
+        if key[1] is not None:
             repeated = _is_repeated(seen.get(key), result, changes)
             if succeeded and result is not None:
-                seen[key] = (result, changes + (keys.get("tool") in changing))
-        if changing:
-            changes += keys.get("tool") in changing
+                seen[key] = (result, changes)
+        changes += key[0] in changing
         if at is not None and is_timed:
             seconds = (graph.finish[at] - graph.begin[place]) / NANOSECONDS
-        valid = True if succeeded else keys.get("valid")
+        valid = True if succeeded else _yes_or_no(keys.get("valid"))
         yield ToolUse(
             place, valid, succeeded, None if useful is None else at in useful, repeated, seconds
         )
+
+
+def _yes_or_no(value: Any) -> bool | None:
+    return value if isinstance(value, bool) else None
 
 
 def _is_repeated(before: tuple[Event, int] | None, result: Event | None, changes: int) -> bool:

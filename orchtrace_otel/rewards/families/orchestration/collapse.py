@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from orchtrace_otel.rewards.component import component
 from orchtrace_otel.rewards.facts import Facts
-from orchtrace_otel.rewards.families.assignments import Assignment, assignments, by_type
+from orchtrace_otel.rewards.families.assignments import Assignment, assignments, by_type, text
 from orchtrace_otel.rewards.families.orchestration.lineage import sibling_pairs
 from orchtrace_otel.rewards.families.orchestration.parallel import peak_of_agents
 
@@ -82,7 +82,7 @@ def _idle(facts: Facts, found: Sequence[Assignment]) -> set[int]:
     for place in (*tokens, *types.get("tool_call", ()), *types.get("message", ())):
         keys = events[place].keys
         if keys.get("verb") != "begin":
-            busy.add(keys.get("activation"))
+            busy.add(text(keys.get("activation")))
     silent = [
         at
         for at, one in enumerate(found)
@@ -116,7 +116,7 @@ def _repeated(facts: Facts, found: Sequence[Assignment]) -> set[int]:
     first: set[tuple[str | None, object]] = set()
     repeated: set[int] = set()
     for at in sorted(range(len(found)), key=lambda at: _when(facts, found[at])):
-        brief = events[found[at].place].keys.get("content_ref")
+        brief = text(events[found[at].place].keys.get("content_ref"))
         if brief is not None:
             key = (found[at].parent, brief)
             if key in first:

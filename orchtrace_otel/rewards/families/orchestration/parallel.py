@@ -212,6 +212,6 @@ def work_by_instance(facts: Facts) -> Mapping[str, int]:
     for event, own in zip(facts.events, facts.graph.own_work, strict=True):
         if own:
             instance = event.keys.get("instance", event.agent)
-            if instance in works:
+            if isinstance(instance, str) and instance in works:
                 works[instance] += own
     return works

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from orchtrace_otel.rewards.component import component
 from orchtrace_otel.rewards.facts import Facts
-from orchtrace_otel.rewards.families.assignments import assignments
+from orchtrace_otel.rewards.families.assignments import assignments, text
 from orchtrace_otel.rewards.families.orchestration.lineage import sibling_pairs
 from orchtrace_otel.rewards.similarity import Similarity, by_words
 
@@ -78,9 +78,9 @@ def overlap_of_briefs(
     if not briefs:
         return None
     names = list(range(len(briefs)))
-    for one, text in enumerate(briefs):
+    for one, brief in enumerate(briefs):
         for other in range(one):
-            if names[one] != names[other] and similarity(text, briefs[other]) > alike:
+            if names[one] != names[other] and similarity(brief, briefs[other]) > alike:
                 old, new = names[one], names[other]
                 names = [new if name == old else name for name in names]
     return 1 - len(set(names)) / len(briefs)
@@ -104,7 +104,8 @@ def overlap(facts: Facts) -> float | None:
 
     Absent without assignments, and where the content of one is not captured.
     """
-    briefs = [facts.events[one.place].keys.get("content_ref") for one in facts.share(assignments)]
+    given = facts.share(assignments)
+    briefs = [text(facts.events[one.place].keys.get("content_ref")) for one in given]
     if not briefs or None in briefs:
         return None
     return 1 - len(set(briefs)) / len(briefs)

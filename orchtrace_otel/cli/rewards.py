@@ -14,7 +14,8 @@ from orchtrace_otel.cli._files import Traces, shown
 from orchtrace_otel.cli._reward_rows import Row, names_of, rows
 from orchtrace_otel.cli._summary import number_of, stop_style, team_of
 from orchtrace_otel.rewards import score
-from orchtrace_otel.rewards.explaining import EXPLAINED, Part, explain
+from orchtrace_otel.rewards.explaining import EXPLAINED, Explanation, Part, explain
+from orchtrace_otel.rewards.explaining.topology import explain_kind
 from orchtrace_otel.schema import read_lines
 
 if TYPE_CHECKING:
@@ -34,8 +35,8 @@ _HEADS: Final = ("component", "value", "family", "unit", "target", "estimator")
     "--explain",
     "component",
     metavar="COMPONENT",
-    help="Say how this reward or measure came about: its formula with the run's values, and "
-    "the events that made it.",
+    help="Say how this reward or measure, or `topology`, came about: its formula with the run's "
+    "values, and the events that made it.",
 )
 @click.option("--all", "everything", is_flag=True, help="List every event, however many.")
 def command(
@@ -158,7 +159,12 @@ def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
 
 
 def _explain(trace: Trace, number: int, component: str, *, everything: bool) -> bool:
-    """Explain a number of a run; False where it has none of that name."""
+    """Explain a number of a run, or its topology; False where it has none of that name."""
+    if component == "topology":
+        _tell_head(trace, number)
+        tell_text(Text.assemble("  ", ("topology", "bold"), f" = {trace.topology}"))
+        _tell_explanation(explain_kind(trace), everything=everything)
+        return True
     found = [row for row in rows(trace) if row.component == component]
     if not found and component not in EXPLAINED:
         return False
@@ -174,14 +180,20 @@ def _explain(trace: Trace, number: int, component: str, *, everything: bool) -> 
     if explained is None:
         tell_text(Text("  recorded by the user, or a user's function; nothing to fill in"))
         return True
+    _tell_explanation(explained, everything=everything)
+    return True
+
+
+def _tell_explanation(explained: Explanation, *, everything: bool) -> None:
     tell_text(Text(f"  {explained.formula}", style="dim"))
     tell_text(Text(f"  = {clean(explained.filled, longest=None)}"))
     _tell_parts(explained.parts, everything=everything)
-    return True
 
 
 def _tell_parts(parts: Sequence[Part], *, everything: bool) -> None:
     shown_parts = parts if everything else parts[:_MOST_PARTS]
+    if not shown_parts:
+        return
     lines = [
         (clean(one.what), f"{number_of(one.t)} s", clean(one.counts), clean(one.event))
         for one in shown_parts

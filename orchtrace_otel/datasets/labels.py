@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Final, NamedTuple, TypeAlias
 
 Json: TypeAlias = dict[str, Any]
@@ -33,8 +33,13 @@ class Label(NamedTuple):
     missing: str | None = None
 
 
-def turn_label(row: Json, component: str | None) -> Label:
+def turn_label(
+    row: Json, component: str | None, structural: Collection[str] = frozenset()
+) -> Label:
     """Return the label of a row of the turns table: its own, else its agent's, else the team's.
+
+    Without a component the only one counts, or `task`; those that are `structural` are
+    computed from the trace and count only where they are asked for by name.
 
     A component `credit:METHOD` is the call's share of the outcome instead.
 
@@ -42,7 +47,8 @@ def turn_label(row: Json, component: str | None) -> Label:
         >>> turn_label({"rewards": {"task": 1.0}, "run_rewards": {"task": 0.0}}, None)
         Label(value=1.0, component='task', unit='turn', missing=None)
     """
-    name, missing = _name({key for place, _ in _PLACES for key in row.get(place, ())}, component)
+    known = {key for place, _ in _PLACES for key in row.get(place, ())}
+    name, missing = _name(known, component, structural)
     disagreeing = row.get("contradictory", ())
     if name is not None and name.startswith(CREDIT):
         share = row.get("credit", {}).get(name.removeprefix(CREDIT))
@@ -60,9 +66,14 @@ def _no_share(share: float | None) -> str | None:
     return "no_reward" if share is None else None
 
 
-def run_label(rewards: Mapping[str, float], disagreeing: Any, component: str | None) -> Label:
+def run_label(
+    rewards: Mapping[str, float],
+    disagreeing: Collection[str],
+    component: str | None,
+    structural: Collection[str] = frozenset(),
+) -> Label:
     """Return the label of a run, from its team's rewards."""
-    name, missing = _name(set(rewards), component)
+    name, missing = _name(set(rewards), component, structural)
     if name in disagreeing or (disagreeing and name is None and not rewards):
         return Label(missing="contradictory_rewards", component=name)
     if name is not None and name in rewards:
@@ -70,9 +81,13 @@ def run_label(rewards: Mapping[str, float], disagreeing: Any, component: str | N
     return Label(missing=missing or "no_reward", component=name)
 
 
-def _name(known: set[str], wanted: str | None) -> tuple[str | None, str | None]:
+def _name(
+    known: set[str], wanted: str | None, structural: Collection[str]
+) -> tuple[str | None, str | None]:
     if wanted is not None:
         return wanted, None
+    # What is computed from the trace alone is there for every run, and is no outcome.
+    known = known.difference(structural)
     if DEFAULT in known:
         return DEFAULT, None
     if len(known) == 1:

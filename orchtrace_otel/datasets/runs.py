@@ -33,7 +33,7 @@ class Call:
     def __init__(self, row: Json, run: Run, contents: Contents, job: Job) -> None:
         self.row = row
         self.run = run
-        self.label: Label = turn_label(row, job.reward)
+        self.label: Label = turn_label(row, job.reward, run.structural)
         self._contents = contents
 
     def __repr__(self) -> str:
@@ -110,12 +110,18 @@ class Run:
         calls: Every LLM call, by start.
         chosen: Those of them that the filters and the format's needs let through.
         label: The team's number, or why there is none.
+        structural: Components that are computed from the trace alone.
         rows: All rows; tables that the writer did not ask for are empty.
     """
 
     def __init__(self, rows: Rows, contents: Contents, job: Job) -> None:
         self.rows = rows
         self.row = rows.run
+        self.structural = {
+            str(row.get("component"))
+            for row in rows.rewards
+            if row.get("estimator") == "structural"
+        }
         self.calls = [Call(row, self, contents, job) for row in rows.turns]
         self.chosen = self.calls
         self.label: Label = self._label(job)
@@ -146,7 +152,7 @@ class Run:
         sound: dict[str, float] = {
             name: value for name, value in known.items() if value is not None
         }
-        return run_label(sound, disagreeing, job.reward)
+        return run_label(sound, disagreeing, job.reward, self.structural)
 
 
 @dataclass(slots=True)

@@ -12,10 +12,11 @@ from __future__ import annotations
 import hashlib
 import random
 import re
-import sqlite3
 import struct
 from collections.abc import Iterable, Iterator
 from typing import Final
+
+from orchtrace_otel.tables.scratch import Scratch
 
 _PERMUTATIONS: Final = 64
 _BAND: Final = 4
@@ -25,6 +26,10 @@ _draw = random.Random(20_261_129)  # noqa: S311 - the same permutations everywhe
 _FACTORS: Final = tuple(
     (_draw.randrange(1, _PRIME), _draw.randrange(_PRIME)) for _ in range(_PERMUTATIONS)
 )
+_TABLES: Final = """
+create table signed (task text primary key, signature blob) without rowid;
+create table bands (band blob, task text, primary key (band, task)) without rowid;
+"""
 _WORD: Final = re.compile(r"\w+")
 
 
@@ -63,11 +68,7 @@ def clusters(texts: Iterable[tuple[str, str]], alike: float) -> Iterator[tuple[s
         [('a', 'a'), ('c', 'a')]
     """
     parents: dict[str, str] = {}
-    base = sqlite3.connect("")  # an unnamed file: in memory as long as it is small
-    base.executescript(
-        "create table signed (task text primary key, signature blob) without rowid;"
-        "create table bands (band blob, task text, primary key (band, task)) without rowid;"
-    )
+    base = Scratch(_TABLES)
     try:
         for task, text in texts:
             signed = signature(text)
@@ -80,7 +81,7 @@ def clusters(texts: Iterable[tuple[str, str]], alike: float) -> Iterator[tuple[s
 
 
 def _join(
-    base: sqlite3.Connection,
+    base: Scratch,
     task: str,
     signed: tuple[int, ...],
     alike: float,
@@ -99,8 +100,8 @@ def _join(
             first, second = sorted((_root(task, parents), _root(other, parents)))
             parents.setdefault(first, first)
             parents[second] = first
-    base.execute("insert or ignore into signed values (?, ?)", (task, packed))
-    base.executemany("insert or ignore into bands values (?, ?)", ((band, task) for band in bands))
+    base.execute_many("insert or ignore into signed values (?, ?)", [(task, packed)])
+    base.execute_many("insert or ignore into bands values (?, ?)", ((band, task) for band in bands))
 
 
 def _root(task: str, parents: dict[str, str]) -> str:

@@ -6,11 +6,7 @@ out in any order that is asked for, such as task by task.
 
 from __future__ import annotations
 
-import sqlite3
-import tempfile
-from contextlib import suppress
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 import orjson
@@ -18,9 +14,11 @@ import orjson
 from orchtrace_otel.model import Event, Reward, Trace
 from orchtrace_otel.schema import dump, load
 from orchtrace_otel.tables.reading import Bad, Late
+from orchtrace_otel.tables.scratch import Scratch
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+    from pathlib import Path
 
     from orchtrace_otel.tables.reading import Item
 
@@ -30,7 +28,6 @@ create table runs (run text primary key, revision integer, task text, place inte
 create table late (run text, id text, reward blob, primary key (run, id)) without rowid;
 create table tasks (task text primary key, cluster text) without rowid;
 """
-_BATCH: Final = 1_000
 
 
 class Counts(NamedTuple):
@@ -57,11 +54,7 @@ class Spool:
     """
 
     def __init__(self, folder: Path | None = None) -> None:
-        self._folder = tempfile.TemporaryDirectory(prefix="orchtrace-", dir=folder)
-        self._base = sqlite3.connect(Path(self._folder.name) / "spool.sqlite")
-        self._base.executescript(
-            f"pragma journal_mode=off; pragma synchronous=off; pragma cache_size=-8192;{_TABLES}"
-        )
+        self._base = Scratch(_TABLES, folder)
         self.superseded = 0
         self._place = 0
 
@@ -73,9 +66,7 @@ class Spool:
 
     def close(self) -> None:
         """Remove the temporary file."""
-        with suppress(sqlite3.Error):
-            self._base.close()
-        self._folder.cleanup()
+        self._base.close()
 
     def take(self, items: Iterable[Item]) -> Iterator[Bad]:
         """Take in what was read; what is bad is handed on."""
@@ -91,18 +82,18 @@ class Spool:
         revision = revision_of(trace)
         run = _key(trace.trace_id)
         query = "select revision from runs where run = ?"
-        known = self._base.execute(query, (run,)).fetchone()
+        known = self._base.one(query, (run,))
         if known is not None:
             self.superseded += 1
             if known[0] > revision:
                 return
         row = (run, revision, _key(trace.task_id), self._place, dump(trace))
-        self._base.execute("insert or replace into runs values (?, ?, ?, ?, ?)", row)
+        self._base.execute_many("insert or replace into runs values (?, ?, ?, ?, ?)", [row])
         self._place += 1
 
     def _take_late(self, late: Late) -> None:
         row = (_key(late.run_id), _key(late.reward.id), orjson.dumps(late.reward.to_dict()))
-        self._base.execute("insert or replace into late values (?, ?, ?)", row)
+        self._base.execute_many("insert or replace into late values (?, ?, ?)", [row])
 
     @property
     def counts(self) -> Counts:
@@ -111,7 +102,7 @@ class Spool:
             "select (select count(*) from runs), (select count(*) from late), "
             "(select count(*) from late where run not in (select run from runs))"
         )
-        runs, late, orphans = self._base.execute(query).fetchone()
+        runs, late, orphans = self._base.one(query) or (0, 0, 0)
         return Counts(runs, self.superseded, late, orphans)
 
     def tasks(self) -> Iterator[tuple[str, Trace]]:
@@ -122,7 +113,7 @@ class Spool:
 
     def cluster(self, clusters: Iterable[tuple[str, str]]) -> None:
         """Say which cluster a task belongs to; a task is its own cluster unless said."""
-        self._base.executemany("insert or replace into tasks values (?, ?)", clusters)
+        self._base.execute_many("insert or replace into tasks values (?, ?)", clusters)
 
     def groups(self) -> Iterator[tuple[str, str, list[Trace]]]:
         """Go through cluster by cluster and task by task: cluster, task, its runs by id."""
@@ -154,7 +145,7 @@ class Spool:
             yield run, Reward.from_dict(orjson.loads(reward))
 
     def _trace(self, run: str) -> Trace:
-        (blob,) = self._base.execute("select trace from runs where run = ?", (run,)).fetchone()
+        (blob,) = self._base.one("select trace from runs where run = ?", (run,)) or (b"",)
         rows = self._base.execute("select reward from late where run = ? order by id", (run,))
         late = [Reward.from_dict(orjson.loads(row[0])) for row in rows]
         trace = load(blob)

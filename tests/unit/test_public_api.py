@@ -48,7 +48,7 @@ PARAMETERS = {
     "order, truncation, width, latency_weight, budget_s, seed, workers, timeout_s, recording, "
     "journal, progress)",
     "current_run": "()",
-    "decide": "(name, *, chosen, candidates)",
+    "decide": "(name, *, chosen, candidates, probability)",
     "delegate": "(agent, *, task)",
     "extract": "(carrier)",
     "flush": "(timeout_s)",

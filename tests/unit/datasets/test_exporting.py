@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -130,6 +131,38 @@ def test_runs_without_and_with_contradictory_rewards_say_why_a_label_is_missing(
         "contradictory_rewards": 1,
         "ambiguous_reward": 1,
     }
+
+
+def test_structural_rewards_label_nothing_unless_they_are_asked_for(recorder: Recorder) -> None:
+    """They are there for every run; the one outcome among them is the label."""
+    measured = [
+        Reward(id=name, component=name, value=0.0, estimator="structural", unit="orchestrator")
+        for name in ("r_parallel", "serial_collapse")
+    ]
+    runs = [run(recorder, 1, reward=0.5, component="quality", rewards=measured)]
+    folder = write(recorder.folder / "in", runs)
+    exported(recorder, folder)
+    assert [row["label"] for row in rows(recorder, "lineage.jsonl")] == [0.5]
+    report = export(
+        Job(format="lines", content=str(recorder.store), reward="r_parallel", least=0.5),
+        [str(folder)],
+        None,
+    )
+    assert report.check.calls == {"filtered": 1}
+
+
+def test_a_share_of_the_outcome_can_be_the_label(recorder: Recorder) -> None:
+    """By the method that gave it, on the call that led to the event."""
+    trace = run(recorder, 1, reward=1.0)
+    events = [
+        Event(e.id, e.t, e.type, e.agent, {**e.keys, "credit": {"shapley": 0.75}})
+        if e.get("turns")
+        else e
+        for e in trace.events
+    ]
+    changed = replace(trace, events=tuple(events))
+    exported(recorder, write(recorder.folder / "in", [changed]), reward="credit:shapley")
+    assert [row["label"] for row in rows(recorder, "lineage.jsonl")] == [0.75]
 
 
 @pytest.mark.parametrize(

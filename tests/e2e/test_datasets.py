@@ -1,0 +1,148 @@
+"""`orchtrace export` and `convert` as their user meets them: output, files and exit codes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from orchtrace_otel.model import Trace
+from tests.e2e.test_cli import run
+from tests.recorded import Recorder, many, siblings, write
+
+
+@pytest.fixture
+def recorded(tmp_path: Path) -> tuple[Recorder, list[Trace]]:
+    """A dozen runs with content, in `in`."""
+    recorder = Recorder(tmp_path)
+    traces = [*many(recorder, 11, tasks=4), siblings(recorder, 50)]
+    write(tmp_path / "in", traces)
+    return recorder, traces
+
+
+def test_an_export_is_a_folder_and_says_what_is_in_it(recorded, tmp_path: Path) -> None:
+    """The counts that it prints are those of the files."""
+    done = run(
+        *("export", "--to", "trl-sft", "in", "--content", "content", "--out", "out"),
+        *("--license", "MIT", "--validation", "0.5"),
+        cwd=tmp_path,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "12 runs of 5 tasks read" in done.stdout
+    names = sorted(path.name for path in (tmp_path / "out").iterdir())
+    assert {"README.md", "dataset.json", "lineage.jsonl"} <= set(names)
+    facts = json.loads((tmp_path / "out" / "dataset.json").read_text())
+    assert f"fingerprint {facts['fingerprint']}" in done.stdout
+    assert (facts["license"], facts["check"]["records"]) == ("MIT", 36)
+
+
+def test_a_dry_run_shows_the_check_and_writes_nothing(recorded, tmp_path: Path) -> None:
+    """As text, and as JSON for a program; the store may come from the environment."""
+    arguments = ("export", "--to", "trl-dpo", "in", "--dry-run")
+    done = run(*arguments, cwd=tmp_path, ORCHTRACE_STORE="content")
+    assert done.returncode == 0
+    assert "records would be written" in done.stdout
+    assert "calls left out: no_margin" in done.stdout
+    done = run(*arguments, "--json", cwd=tmp_path, ORCHTRACE_STORE="content")
+    check = json.loads(done.stdout)["check"]
+    assert check["records"] > 0
+    assert check["dropped_calls"]["no_margin"] > 0
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["content", "in"]
+
+
+def test_a_refusal_says_why_and_ends_with_1(recorded, tmp_path: Path) -> None:
+    """Nothing is written."""
+    done = run("export", "--to", "trl-sft", "in", "--out", "out", cwd=tmp_path)
+    assert done.returncode == 1
+    assert "trl-sft cannot be made of these runs: 36 no_content" in done.stderr
+    assert not (tmp_path / "out").exists()
+
+
+def test_bad_lines_are_told_and_the_rest_is_written(recorded, tmp_path: Path) -> None:
+    """The exit code says that some input was at fault."""
+    (tmp_path / "in" / "cut.jsonl").write_text('{"trace_id": "r", "ev')
+    done = run(
+        *("export", "--to", "trl-sft", "in", "--content", "content", "--out", "out"), cwd=tmp_path
+    )
+    assert done.returncode == 1
+    assert "in/cut.jsonl:1: $ must be a JSON document, written to its end" in done.stderr
+    assert "36 records written" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("--to", "odd", "--dry-run"), "must have one of the formats"),
+        (("--to", "trl-sft"), "say where to with --out DIR, or --dry-run"),
+        (("--to", "trl-sft", "--dry-run", "--since", "soon"), "needs a time such as"),
+        (("--to", "trl-sft", "--dry-run", "-s", "x"), "needs NAME=VALUE"),
+        (("--to", "trl-sft", "--dry-run", "-s", "x=1"), "settings of trl-sft must be among"),
+        (("--to", "trl-sft", "--dry-run", "--validation", "2"), "must be between 0 and 1"),
+        (("--to", "trl-sft", "--dry-run", "--engine", "steam"), "--engine must be one of local"),
+        (("--to", "trl-sft", "--out", "in"), "--out must be a new or an empty folder"),
+    ],
+)
+def test_a_wrong_usage_says_what_must_hold(recorded, tmp_path: Path, arguments, says) -> None:
+    """And ends with 2."""
+    done = run("export", "in", *arguments, cwd=tmp_path)
+    assert done.returncode == 2
+    assert says in " ".join(done.stderr.split())
+
+
+def test_runs_go_to_parquet_and_back_unchanged(recorded, tmp_path: Path) -> None:
+    """Small files are joined on the way, and a data set of either is the same."""
+    _, traces = recorded
+    done = run(*("convert", "in", "--to", "parquet:lake?max_events=30", "--compact"), cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "12 runs written to parquet:lake" in done.stdout
+    assert "files joined into" in done.stdout
+    done = run("convert", "lake", "--to", "jsonl:back.jsonl", cwd=tmp_path)
+    assert done.returncode == 0
+    back = [Trace.from_json(line) for line in (tmp_path / "back.jsonl").read_text().splitlines()]
+    assert {one.trace_id: one for one in back} == {one.trace_id: one for one in traces}
+    prints = []
+    for number, source in enumerate(("in", "lake", "back.jsonl")):
+        arguments = ("export", "--to", "trl-kto", source, "--content", "content")
+        run(*arguments, "--out", f"out-{number}", cwd=tmp_path)
+        facts = json.loads((tmp_path / f"out-{number}" / "dataset.json").read_text())
+        prints.append(facts["fingerprint"])
+    assert len(set(prints)) == 1
+
+
+def test_traces_come_from_standard_input_too(recorded, tmp_path: Path) -> None:
+    """`-` is a file like others."""
+    data = (tmp_path / "in" / "traces.jsonl").read_bytes()
+    done = run("convert", "-", "--to", "jsonl:copy.jsonl", stdin=data, cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert (tmp_path / "copy.jsonl").read_bytes() == data
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("in", "--to", "otlp:http://localhost:1"), "traces cannot be turned into spans again"),
+        (("in", "--to", "odd:x"), "exporters need the form 'name:target'"),
+        (("in", "--to", "jsonl:x.jsonl", "--compact"), "a target with files to join"),
+        (("nothing", "--to", "jsonl:x.jsonl"), "there is no 'nothing'"),
+    ],
+)
+def test_a_wrong_target_says_what_must_hold(recorded, tmp_path: Path, arguments, says) -> None:
+    """And ends with 2."""
+    done = run("convert", *arguments, cwd=tmp_path)
+    assert done.returncode == 2
+    assert says in " ".join(done.stderr.split())
+
+
+def test_a_full_disk_ends_with_the_name_of_the_file(recorded, tmp_path: Path) -> None:
+    """A limit on the size of files stands for it; nothing half-written is left."""
+    code = (
+        "import resource, signal, sys; signal.signal(signal.SIGXFSZ, signal.SIG_IGN);"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096));"
+        "sys.argv[0] = 'orchtrace'; from orchtrace_otel.cli import main; main()"
+    )
+    arguments = ("export", "--to", "trl-sft", "in", "--content", "content", "--out", "out")
+    done = run(*arguments, cwd=tmp_path, prefix=("-c", code))
+    assert done.returncode == 1
+    assert "set TMPDIR to a place with room" in done.stderr
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["content", "in"]

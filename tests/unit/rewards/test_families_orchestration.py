@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from dataclasses import replace
 
 import pytest
@@ -70,6 +71,19 @@ def test_fork3_as_others_write_it_has_the_same_terms(foreign_fork3):
     """Without activations spawns are followed to the agent's own events and its return."""
     names = ("r_parallel", "r_finish", "balance", "spurious_parallelism", "critical_steps")
     assert picked(foreign_fork3, *names) == [0.5, 0.6667, 0.6667, -0.3333, None]
+
+
+def test_fork3_shuffled_has_the_same_bits(fork3):
+    """Five thousand orders of its events and edges, the stop last, give one set of numbers."""
+    trace = with_turns(fork3)
+    expected = numbers(trace)
+    chance = random.Random(5)  # noqa: S311 - seeded
+    *events, stop = trace.events
+    edges = list(trace.edges)
+    for _ in range(5000):
+        chance.shuffle(events)
+        chance.shuffle(edges)
+        assert numbers(replace(trace, events=(*events, stop), edges=tuple(edges))) == expected
 
 
 def test_error_amplification_counts_what_failed_because_of_another(foreign_fork3):

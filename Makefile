@@ -91,8 +91,8 @@ test-causality: $(VENV)/.ready-dev ## causes in 1,000 random graphs and 500 rand
 
 .PHONY: test-faults
 test-faults: $(VENV)/.ready-dev ## kill the collector under load 20 times; 1,000 random programs through it
-	ORCHTRACE_KILLS=20 ORCHTRACE_COLLECTED_PROGRAMS=1000 ORCHTRACE_E2E_RUNS=200 ORCHTRACE_E2E_SEEDS=5 \
-	  $(PY) -m pytest -n 2 --timeout 600 $(ARGS) tests/e2e/test_collect.py tests/e2e/test_rotel_faults.py
+	ORCHTRACE_KILLS=20 ORCHTRACE_COLLECTED_PROGRAMS=1000 ORCHTRACE_E2E_RUNS=200 ORCHTRACE_E2E_SEEDS=5 ORCHTRACE_E2E_ALL=1 \
+	  $(PY) -m pytest -n 2 --timeout 600 $(ARGS) tests/e2e/test_collect.py tests/e2e/test_rotel.py tests/e2e/test_rotel_faults.py
 
 .PHONY: test-backends
 test-backends: $(VENV)/.ready-dev ## our spans in MLflow and Phoenix, and in ClickHouse itself (2.5 GB, ten minutes)

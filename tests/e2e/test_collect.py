@@ -120,6 +120,37 @@ def test_what_is_open_at_the_end_goes_on_at_the_next_start(tmp_path: Path) -> No
     assert stored(tmp_path) == as_stored(captured.traces)
 
 
+def test_a_store_of_parquet_takes_runs_as_one_of_lines_does(tmp_path: Path) -> None:
+    """Through a kill before its parts are written, and resends: each run once, as inline."""
+    traces, spans = recorded(5, random.Random(6))  # noqa: S311
+    store = tmp_path / "store"
+    collector = Collecting(store, *SOON, "--tables", "parquet")
+    collector.start()
+    assert post(collector, encoded(spans)).status_code == 200
+    eventually(lambda: collector.metric("runs_total", "new") == len(traces))
+    collector.kill()
+    collector.start()
+    assert post(collector, encoded(spans)).content == b""
+    assert collector.stop() == 0
+    converted = tmp_path / "lines"
+    subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "orchtrace_otel.cli",
+            "convert",
+            store,
+            "--to",
+            f"jsonl:{converted}/",
+        ],
+        check=True,
+        capture_output=True,
+        timeout=60,
+    )
+    assert stored(converted) == as_stored(traces)
+    assert list((store / "spool").iterdir()) == []
+
+
 # --- the same facts again, and late ones ------------------------------------------------------
 
 

@@ -1,4 +1,7 @@
-"""Application to Rotel to `orchtrace collect`: what is stored is what was traced inline."""
+"""Application to Rotel to `orchtrace collect`: what is stored is what was traced inline.
+
+Each example runs once, the demo over both protocols; `make test-faults` runs all over both.
+"""
 
 from __future__ import annotations
 
@@ -26,6 +29,12 @@ pytestmark = [
 REPOSITORY = Path(__file__).parents[2]
 EXAMPLES = REPOSITORY / "examples"
 TRACED = Path(__file__).with_name("traced.py")
+
+FRAMEWORKS = ("autogen", "langgraph", "plain")
+WAYS = ("http", "grpc")
+EACH = list(zip(FRAMEWORKS, ("grpc", "http", "grpc"), strict=True))
+if "ORCHTRACE_E2E_ALL" in os.environ:
+    EACH = [(framework, way) for framework in FRAMEWORKS for way in WAYS]
 
 
 @pytest.fixture(scope="module")
@@ -64,12 +73,11 @@ def inline(file: Path) -> dict[str, dict[str, Any]]:
     }
 
 
-@pytest.mark.parametrize("way", ["http", "grpc"])
-@pytest.mark.parametrize("framework", ["autogen", "langgraph", "plain"])
+@pytest.mark.parametrize(("framework", "way"), EACH)
 def test_every_example_collected_is_the_example_inline(
     framework: str, way: str, chain: Chain, tmp_path: Path
 ) -> None:
-    """Every event, edge, reward and measure of every run, over both protocols into Rotel."""
+    """Every event, edge, reward and measure of every run, over one protocol or the other."""
     file = tmp_path / "inline.jsonl"
     scripts = sorted(map(str, EXAMPLES.glob(f"{framework}_*.py")))
     run(str(TRACED), chain.ways_in[way], str(file), framework, *scripts, cwd=tmp_path)
@@ -81,10 +89,10 @@ def test_every_example_collected_is_the_example_inline(
 def test_no_example_is_left_out() -> None:
     """Examples are told by their framework's name."""
     prefixes = {path.name.partition("_")[0] for path in EXAMPLES.glob("*.py")}
-    assert prefixes == {"autogen", "langgraph", "plain"}
+    assert prefixes == set(FRAMEWORKS)
 
 
-@pytest.mark.parametrize("way", ["http", "grpc"])
+@pytest.mark.parametrize("way", WAYS)
 def test_the_demo_collected_is_the_demo_inline(way: str, chain: Chain, tmp_path: Path) -> None:
     """LangGraph's team, AutoGen's and the one of plain functions, by the command itself."""
     url = chain.ways_in[way].partition(":")[2]

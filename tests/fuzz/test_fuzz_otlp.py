@@ -20,7 +20,7 @@ from orchtrace_otel.errors import TraceFormatError
 from tests.fuzz.strategies import requests
 
 CORPUS = sorted((Path(__file__).parent / "corpus").iterdir())
-EXAMPLES = int(os.environ.get("ORCHTRACE_FUZZ_EXAMPLES", "150"))
+EXAMPLES = int(os.environ.get("ORCHTRACE_FUZZ_EXAMPLES", "60"))
 READERS = {
     ".pb": otlp.read_protobuf,
     ".json": otlp.read_json,
@@ -90,7 +90,7 @@ def test_mutated_requests_are_read_or_refused(held: list[bytes], data: st.DataOb
     is_read_or_refused(file.suffix, bytes(made))
 
 
-def test_ten_thousand_spans_in_each_other_are_one_run() -> None:
+def test_thousands_of_spans_in_each_other_are_one_run() -> None:
     """Depth costs no recursion, and no more than the number of spans."""
     nested = [
         (
@@ -103,16 +103,16 @@ def test_ten_thousand_spans_in_each_other_are_one_run() -> None:
                 {"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": f"a{number}"},
             ),
         )
-        for number in range(1, 10_001)
+        for number in range(1, 4_001)
     ]
     for _, record in nested:
         otlp.keep_foreign(record, "invoke_agent")
     (trace,) = otlp.traces(nested)
-    assert len(trace.events) == 20_000
+    assert len(trace.events) == 8_000
     assert trace.flags == ()
 
 
-def test_ten_thousand_spans_beside_each_other_cost_no_square_of_that() -> None:
+def test_thousands_of_spans_beside_each_other_cost_no_square_of_that() -> None:
     """Parallel agents of one name, stray calls, hand-offs to nobody: all in one workflow."""
     kinds = (
         {"traceloop.span.kind": "agent", "gen_ai.agent.name": "a"},
@@ -124,7 +124,7 @@ def test_ten_thousand_spans_beside_each_other_cost_no_square_of_that() -> None:
     root = otlp.SpanRecord("f" * 16, None, 0, 10**6, {"traceloop.span.kind": "workflow"})
     beside = [
         otlp.SpanRecord(f"{n:016x}", "f" * 16, n, n + 20_000, dict(kinds[n % len(kinds)]))
-        for n in range(1, 10_001)
+        for n in range(1, 4_001)
     ]
     received = [("5b8efff798038103d269b633813fc60c", one) for one in (root, *beside)]
     for _, record in received:

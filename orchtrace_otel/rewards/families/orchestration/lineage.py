@@ -56,8 +56,10 @@ def _carry(facts: Facts, bits: Mapping[int, int]) -> Sequence[int]:
     """For each event the bits of all openings that lead to it."""
     causes = facts.graph.causes
     reached = [0] * len(causes)
+    for place, bit in bits.items():
+        reached[place] = bit
     for place in facts.graph.order:
-        held = bits.get(place, 0)
+        held = reached[place]
         for cause in causes[place]:
             held |= reached[cause]
         reached[place] = held

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from orchtrace_langgraph._handoffs import each
 from orchtrace_otel import attributes as a
 from orchtrace_otel.content import active, messages, tokens
 
@@ -208,9 +207,14 @@ def result(given: Any) -> Any:
     """Return what a tool answered; of a command, which holds the state, only where it goes."""
     if type(given).__name__ == "Command":
         # A Send carries a state of its own.
-        return {"goto": [str(getattr(one, "node", one)) for one in each(given.goto)]}
+        return {"goto": [str(getattr(one, "node", one)) for one in _several(given.goto)]}
     held = fields(given)
     return held["content"] if "content" in held and "tool_call_id" in held else given
+
+
+def _several(given: Any) -> list[Any]:
+    is_many: bool = given.__class__ in (list, tuple)
+    return [*given] if is_many else [given]
 
 
 def tool_opens(tool: Scope, given: Any, asked: tuple[str, ...] | None) -> None:
@@ -238,3 +242,21 @@ def task_of(run: Run | None, given: Any) -> None:
         facts = recorder.opening(run, given, a.INPUT_MESSAGES, "user")
         if facts:
             run.root.set(facts)
+
+
+def asks_person(run: Run, error: BaseException | None) -> Mapping[str, str]:
+    """Return where it is kept what interrupts ask a person; nothing while content is off."""
+    recorder = active()
+    if recorder is None or error is None:
+        return {}
+    asked = [getattr(one, "value", one) for arg in error.args for one in _several(arg)]
+    told: Any = asked[0] if len(asked) == 1 else asked
+    return recorder.opening(run, told, a.INPUT_MESSAGES, "assistant") or {}
+
+
+def person_answers(run: Run, answer: Any) -> Mapping[str, str]:
+    """Return where it is kept what a person answered; nothing while content is off."""
+    recorder = active()
+    if recorder is None or answer is None:
+        return {}
+    return recorder.opening(run, answer, a.OUTPUT_MESSAGES, "user") or {}

@@ -15,6 +15,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar, cast
 
+from orchtrace_langgraph._content import asks_person, person_answers
 from orchtrace_otel import attributes as a
 from orchtrace_otel import spans
 from orchtrace_otel._guard import guarded
@@ -102,12 +103,14 @@ class Start(NamedTuple):
         is_addressed: Whether it names the checkpoint.
         answers: The interrupts that a resume names.
         goes_on: Whether it goes on from a checkpoint if there is one.
+        answer: What a person answered, which is content.
     """
 
     name: str | None
     is_addressed: bool
     answers: tuple[str, ...]
     goes_on: bool
+    answer: Any = None
 
 
 def start_of(loop: Any) -> Start | None:
@@ -122,7 +125,7 @@ def start_of(loop: Any) -> Start | None:
             return Start("goto" if given.goto else "update", is_addressed, (), goes_on=True)
         named: tuple[Any, ...] = tuple(given.resume) if isinstance(resume, dict) else ()
         answers = named[:_MOST_INTERRUPTS] if all(map(_is_interrupt_id, named)) else ()
-        return Start("resume", is_addressed, answers, goes_on=True)
+        return Start("resume", is_addressed, answers, goes_on=True, answer=resume)
     return Start("fork" if is_addressed else None, is_addressed, (), is_addressed or given is None)
 
 
@@ -153,6 +156,7 @@ def go_on(loop: Any, start: Start, carried: object, activation: Activation) -> M
     if name is None:
         return None
     facts: dict[str, Value] = {a.DECISION_NAME: name, a.FROM: "user"}
+    facts.update(person_answers(activation.run, start.answer))
     answers = start.answers or (_pending(loop) if name == "resume" else ())
     if answers:
         facts[a.INTERRUPTS] = answers
@@ -225,6 +229,7 @@ def asked(task: Task, activation: Activation, error: BaseException | None) -> No
     if task.has_asked:
         return
     facts: dict[str, Value] = {a.DECISION_NAME: "interrupt", a.TO: "user"}
+    facts.update(asks_person(activation.run, error))
     ids = _ids(error.args if error is not None else ())
     if ids:
         facts[a.INTERRUPTS] = ids

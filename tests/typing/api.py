@@ -15,6 +15,7 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import ConsoleSpanExporter
 
 import orchtrace_otel as orchtrace
+from orchtrace_otel import content
 
 
 @orchtrace.agent
@@ -191,6 +192,24 @@ def traces(text: str) -> None:
     assert_type(trace.turns, tuple[orchtrace.Turn, ...])
     assert_type(trace.stop, orchtrace.Event | None)
     assert_type(trace.events[0].verb, str)
+
+
+def contents(trace: orchtrace.Trace) -> None:
+    capture = content.Capture(mode="EVENT_ONLY", store="content/", redact=str.lower)
+    orchtrace.configure(content=capture)
+    orchtrace.configure(content={"mode": "SPAN_ONLY", "policy": {"version": "1"}})
+    orchtrace.configure(content="NO_CONTENT")
+    ref = trace.turns[0].content_ref
+    assert_type(ref, str | None)
+    with content.open_store("content/") as store:
+        turn = content.read_turn(store, ref or "")
+        assert_type(turn, content.TurnContent)
+        assert_type(turn.tokens, content.Tokens)
+        assert_type(store.references("ref"), int)
+    assert_type(content.collect("content/").documents, int)
+    assert_type(content.delete_run("content/", trace.trace_id).busy, int)
+    with content.ask("model", [{"role": "user", "content": "who?"}]) as asked:
+        asked.answered({})
 
 
 async def refused() -> None:

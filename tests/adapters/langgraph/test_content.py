@@ -11,9 +11,10 @@ from langchain_core.language_models import FakeMessagesListChatModel, GenericFak
 from langchain_core.language_models.fake import FakeListLLM
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
 from langchain_core.tools import InjectedToolCallId, tool
+from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.prebuilt import InjectedState, ToolNode
-from langgraph.types import Command
+from langgraph.types import Command, interrupt
 from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
 
 from orchtrace_otel import content
@@ -290,3 +291,24 @@ def test_a_secret_is_found_nowhere(traced, on, tmp_path, mode, caplog) -> None:
     assert CANARY.encode() not in otlp + stored
     assert ("[redacted]" in shown) == mode.startswith("SPAN")
     assert (b"[redacted]" in stored) == (mode in {"EVENT_ONLY", "SPAN_AND_EVENT"})
+
+
+def test_what_a_person_is_asked_and_answers_is_content(traced, on, tmp_path) -> None:
+    """Of an interrupt and of the run that goes on from it."""
+    recorder = on()
+    graph = StateGraph(MessagesState)
+    graph.add_node("asks", lambda state: {"messages": [interrupt({"may I?": "token=abc"})]})
+    graph.add_edge(START, "asks")
+    compiled = graph.compile(checkpointer=InMemorySaver())
+    config = {"configurable": {"thread_id": "1"}}
+    compiled.invoke({"messages": ["go"]}, config)
+    compiled.invoke(Command(resume="you may"), config)
+    assert recorder.flush(30)
+    store = open_store(tmp_path / "store")
+    held = [
+        (event["name"], store.get(event["content_ref"]).body["value"])
+        for trace in traced.traces
+        for event in trace.events
+        if event.verb == "human_intervention"
+    ]
+    assert held == [("interrupt", {"may I?": "token=[redacted]"}), ("resume", "you may")]

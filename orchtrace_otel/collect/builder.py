@@ -27,6 +27,9 @@ _ROUND_S: Final = 0.2
 _MOST_SEGMENTS: Final = 16
 """Segments of the spool beyond which what old ones hold is written anew."""
 
+_MOST_UNCOMMITTED: Final = 32 * 2**20
+"""Bytes of traces that may wait for a commit, where the store is slow to settle."""
+
 _RETRY_S: Final = 1.0
 _PAUSE_S: Final = 0.2
 _FORGET_S: Final = 30.0
@@ -82,7 +85,7 @@ class Builder:
         self._changed = threading.Condition()
         self._is_stopped = False
         self._done = _Done()
-        self._forgot = time.monotonic()
+        self._forgot = self._committed = time.monotonic()
         self._thread = threading.Thread(target=self._work, name="orchtrace-builder", daemon=True)
 
     def start(self) -> None:
@@ -156,7 +159,8 @@ class Builder:
             for opened in self.runs.rest():
                 self._close(opened, "end")
         self._forget(began)
-        self._commit()
+        if is_last or self._is_commit_due(began):
+            self._commit()
         self._move_up()
 
     def _absorb(self, accepted: Accepted, now: float) -> None:
@@ -214,7 +218,12 @@ class Builder:
                 self._closer.amend(opened.trace_id)
             self._metrics.count("closed", reason)
 
+    def _is_commit_due(self, now: float) -> bool:
+        is_much = sum(opened.size for opened, _ in self._done.closed) > _MOST_UNCOMMITTED
+        return is_much or now - self._committed >= self._closer.commit_every_s
+
     def _commit(self) -> None:
+        self._committed = time.monotonic()
         self._closer.commit()
         self.runs.committed()
         done, self._done = self._done, _Done()

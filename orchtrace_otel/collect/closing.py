@@ -38,6 +38,7 @@ class Closer:
         self._store = store
         self._archive = archive
         self.metrics = metrics
+        self.commit_every_s = store.settle_every_s
 
     def close(self, opened: OpenTrace) -> None:
         """Build and store the runs of an OTel trace; they count once `commit` was called.

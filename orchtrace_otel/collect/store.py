@@ -2,25 +2,31 @@
 
 Tables are written by an exporter of finished traces (entry point group
 `orchtrace.exporter`), chosen by its name: `jsonl` today. One that can say where a line
-lies has a method `export_line(line) -> (file, start)`; others are given the trace.
+lies has a method `export_line(line) -> (file, start)`; others are given the trace, and
+asked to flush every few seconds only, since each flush of theirs may be a file.
 """
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 from orchtrace_otel.collect.index import Index, digest, with_revision
 from orchtrace_otel.exporter import open_exporter
 from orchtrace_otel.model import Trace
 from orchtrace_otel.schema import dump
 
+_FLUSH_S: Final = 10.0
+
 Written: TypeAlias = Literal["new", "amended", "unchanged"]
 
 
 class Store:
     """Writes finished traces once, and again under a higher revision when they changed.
+
+    Attributes:
+        settle_every_s: Seconds between two calls of `settle`.
 
     Args:
         folder: The folder; made where it is missing.
@@ -38,6 +44,7 @@ class Store:
         self.index.catch_up()
         self.index.commit()
         self._touched: set[Path] = set()
+        self.settle_every_s = _FLUSH_S if self._export_line is None else 0.0
         self._is_in_doubt = False
 
     def put(self, trace: Trace) -> Written:

@@ -9,7 +9,6 @@ reward of the team: family R1, estimator outcome, any finite number.
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Final, Protocol, TypeVar
@@ -20,8 +19,6 @@ from orchtrace_otel.model import ESTIMATORS, FAMILIES, UNITS, Event, Trace
 F = TypeVar("F", bound=Callable[..., Any])
 
 _MARK: Final = "__orchtrace_reward__"
-
-_LARGEST: Final = sys.float_info.max
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,8 +78,9 @@ class Contract:
             >>> Contract().admits_all([0.5, -math.inf])
             False
         """
-        low, high = max(self.low, -_LARGEST), min(self.high, _LARGEST)
-        return not [value for value in values if not low <= value <= high]
+        low, high = self.low, self.high
+        # What is infinite is no number less itself.
+        return not [v for v in values if not low <= v <= high or v - v != 0]
 
 
 class Twin(Protocol):

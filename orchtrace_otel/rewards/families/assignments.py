@@ -57,8 +57,9 @@ def closed_well(event: Event) -> bool:
     """Whether an interval's closing says that it ended as it should, and in time."""
     keys = event.keys
     status = keys.get("status")
-    fell_short = isinstance(status, str) and status in _FELL_SHORT
-    return not fell_short and not keys.get("late", False)
+    if status != "ok" and isinstance(status, str) and status in _FELL_SHORT:
+        return False
+    return not keys.get("late")
 
 
 def text(value: Any) -> str | None:
@@ -125,11 +126,12 @@ class _Reader:
     def _of_opening(self, place: int, opening: int) -> Assignment:
         event = self.facts.events[opening]
         name, keys = event.id[:-5], event.keys
-        to = text(keys.get("to")) or text(self.facts.events[place].keys.get("to"))
-        instance = text(keys.get("instance")) or to
+        to, instance, parent = keys.get("to"), keys.get("instance"), keys.get("parent")
+        if not to.__class__ is instance.__class__ is parent.__class__ is str:
+            to = text(to) or text(self.facts.events[place].keys.get("to"))
+            instance, parent = text(instance) or to, text(parent)
         closed = self.returns.get(name + ".close")
         finished = closed is not None and self._came_back(closed, instance)
-        parent = text(keys.get("parent"))
         return Assignment(place, to, instance, name, parent, opening, closed, finished)
 
     def _unopened(self, place: int) -> Assignment:

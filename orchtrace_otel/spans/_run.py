@@ -201,6 +201,7 @@ class Run:
         root.span.end(end)
         # The two hold each other, and would wait for the garbage collector.
         self._root = weakref.ref(root)
+        self.watcher = None  # likewise
 
     def _stop(
         self,

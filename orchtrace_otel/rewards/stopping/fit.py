@@ -77,7 +77,8 @@ def _fit(
     success = _fit_success(table, fold)
     worth: Floats = np.where(table.is_graded, table.worth, success.estimate)
     seen = table.beside(success.estimate)
-    going_on = _fit_gain(seen, worth, fold, sweeps)
+    most = 1.0 - cost - success.estimate
+    going_on = _fit_gain(seen, worth, fold, sweeps, most)
     margin = 0.0
     if most_premature is not None:
         margin = _margin(table, going_on.induced.gain, most_premature)
@@ -169,10 +170,10 @@ class _GoingOn:
         return spread
 
 
-def _fit_gain(table: Table, worth: Floats, fold: Places, sweeps: int) -> _GoingOn:
+def _fit_gain(table: Table, worth: Floats, fold: Places, sweeps: int, most: Floats) -> _GoingOn:
     found: list[_GoingOn] = []
     for name, regress in LEARNERS.items():
-        induced = induce(table, worth, fold, regress, sweeps)
+        induced = induce(table, worth, fold, regress, sweeps, most)
         value = value_of_policy(table, worth, induced.gain <= 0)
         found.append(_GoingOn(name, induced, _mean_of_runs(table, value)))
     return max(found, key=lambda one: one.value)

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from orchtrace_otel.errors import StoppingError
 from orchtrace_otel.rewards.stopping._learn import Flags, Floats, Places, np
 from orchtrace_otel.rewards.stopping.points import Course, seen_points
 from orchtrace_otel.rewards.stopping.regress import Fitted, Regression
@@ -119,7 +120,14 @@ class Induced:
     models: tuple[Fitted, ...]
 
 
-def induce(table: Table, worth: Floats, fold: Places, regress: Regression, sweeps: int) -> Induced:
+def induce(  # noqa: PLR0913 - what the sweeps go over, and how
+    table: Table,
+    worth: Floats,
+    fold: Places,
+    regress: Regression,
+    sweeps: int,
+    most: Floats | float = np.inf,
+) -> Induced:
     """Learn the gain of going on by sweeps that each follow the policy of the one before.
 
     Args:
@@ -128,6 +136,7 @@ def induce(table: Table, worth: Floats, fold: Places, regress: Regression, sweep
         fold: Fold of each row; models of a fold never see it. With one fold they see all.
         regress: The regression.
         sweeps: How often; the first follows the log to its end.
+        most: What going on from each row can gain at most.
     """
     stops: Flags = np.zeros(len(worth), dtype=np.bool_)
     known = ~table.is_last
@@ -143,8 +152,15 @@ def induce(table: Table, worth: Floats, fold: Places, regress: Regression, sweep
         for one in range(folds):
             inside = fold == one
             use = known & ~inside if folds > 1 else known
+            if not use.any():
+                msg = (
+                    "runs must go on from a decision point in tasks enough that some are left "
+                    "when any part of the tasks is left out, got such runs in one part alone"
+                )
+                raise StoppingError(msg)
             model = regress(table.x[use], targets[use])
             gain[inside] = model.predict(table.x[inside])
             models.append(model)
+        gain = np.minimum(gain, most)
         stops = gain <= 0
     return Induced(gain, targets, tuple(models))

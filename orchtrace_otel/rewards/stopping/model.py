@@ -123,14 +123,15 @@ class StopValue:
         x = self.row(features)
         q = self.calibration(self.q(x))
         x.append(q)
-        gain = self.gain(x)
+        # Nothing is worth more than success a step from here.
+        g = min(q + self.gain(x), 1.0 - self.cost)
         sd = abs(self.spread(x))
-        v_stop = gain + self.margin
+        v_stop = g - q + self.margin
         if v_stop > 0:
             reason = GO_ON if v_stop > sd else GO_ON_NARROWLY
         else:
             reason = STOP if -v_stop > sd else STOP_NARROWLY
-        return Advice(q, q + gain, v_stop, sd, reason, self.version, provisional)
+        return Advice(q, g, v_stop, sd, reason, self.version, provisional)
 
     def row(self, features: Mapping[str, float]) -> list[float]:
         """Return the features in the model's order.

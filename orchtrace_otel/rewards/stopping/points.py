@@ -2,7 +2,7 @@
 
 A trace that names its points (`decision_point`) has those; one that names none has
 every event with `features`. An event with `answer_now` is always one. The price of
-stopping at the n-th point is n steps.
+stopping at the n-th point is n steps; a stop right behind a point costs none more.
 """
 
 from __future__ import annotations
@@ -82,11 +82,16 @@ def read_course(trace: Trace, outcome: str | None = None) -> Course:
     tokens = 0.0
     points: list[Point] = []
     key = _point_key(trace)
-    for event in trace.events:
+    latest = -1
+    for place, event in enumerate(trace.events):
         spent = event.get("tokens")
         tokens += spent if isinstance(spent, (int, float)) else 0
         if key in event.keys or ANSWER_NOW in event.keys or event.id in graded:
-            points.append(_point(trace, event, len(points) + 1, tokens, graded))
+            # A stop right behind a point is that point again: nothing was done in between.
+            is_again = event.verb == "stop" and points and latest == place - 1
+            step = points[-1].step + (not is_again) if points else 1
+            points.append(_point(trace, event, step, tokens, graded))
+            latest = place
     if outcome is not None and points and points[-1].answer_now is None:
         final = trace.rewards.get(outcome)
         points[-1] = points[-1]._replace(answer_now=_grade(trace, points[-1].event, final))

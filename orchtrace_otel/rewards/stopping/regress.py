@@ -11,6 +11,7 @@ from orchtrace_otel.rewards.stopping.heads import Head, Linear, Tree, Trees
 _PENALTIES: Final = tuple(10.0**power for power in range(-2, 5))
 _TREES: Final = 60
 _FEW: Final = 20
+_FEW_ROWS: Final = 10
 _DEPTH: Final = 2
 
 
@@ -32,21 +33,36 @@ Regression: TypeAlias = Callable[[Floats, Floats], Fitted]
 
 def fit_linear(x: Floats, y: Floats) -> Fitted:
     """Fit a ridge, its penalty chosen by leaving rows out."""
-    return _Linear(x, y)
+    return _Mean(x, y) if len(y) < _FEW_ROWS else _Linear(x, y)
 
 
 def fit_trees(x: Floats, y: Floats, count: int = _TREES, depth: int = _DEPTH) -> Fitted:
     """Fit boosted trees; the same rows give the same trees."""
-    return _Trees(x, y, count, depth)
+    return _Mean(x, y) if len(y) < _FEW_ROWS else _Trees(x, y, count, depth)
 
 
 def fit_few_trees(x: Floats, y: Floats) -> Fitted:
     """Fit a handful of trees, for what need not be exact."""
-    return _Trees(x, y, _FEW, _DEPTH)
+    return fit_trees(x, y, _FEW, _DEPTH)
 
 
 LEARNERS: Final[dict[str, Regression]] = {"linear": fit_linear, "trees": fit_trees}
 """Regressions by name; `fit_stop_value` takes the one that does best on tasks left out."""
+
+
+class _Mean:
+    """What so few rows can tell: their mean."""
+
+    def __init__(self, x: Floats, y: Floats) -> None:
+        self._mean = float(y.mean())
+        self._low, self._high = x.min(axis=0), x.max(axis=0)
+
+    def predict(self, x: Floats) -> Floats:
+        return np.full(len(x), self._mean)
+
+    def head(self) -> Head:
+        low, high = tuple(map(float, self._low)), tuple(map(float, self._high))
+        return Linear(self._mean, (0.0,) * len(low), low, high)
 
 
 class _Linear:

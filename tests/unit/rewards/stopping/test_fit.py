@@ -180,6 +180,11 @@ def unseen(one: Course) -> Course:
             "fitting needs runs with more than one decision point, got none that went on from one",
         ),
         (
+            [one if one.task == "task1" else one._replace(points=one.points[:1]) for one in runs()],
+            "runs must go on from a decision point in tasks enough that some are left when any "
+            "part of the tasks is left out, got such runs in one part alone",
+        ),
+        (
             [one if one.task == "task1" else ungraded(one) for one in runs()],
             "decision points must be graded (answer_now) in tasks enough that some are left when "
             "any part of the tasks is left out, got grades in one part alone",
@@ -225,6 +230,23 @@ def test_two_tasks_are_enough() -> None:
     two = [*runs()[:2], *(one._replace(task="other", run=one.run + "b") for one in runs()[:2])]
     model = fit_stop_value(two, cost=0.05)
     assert model.facts["folds"] == 2
+
+
+@pytest.mark.parametrize(
+    "worth", [[(0.0, 1.0), (0.0, 1.0)], [(1.0, 1.0), (1.0, 1.0)], [(0.0, 0.0), (0.0, 1.0)]]
+)
+def test_a_handful_of_points_gives_their_means(worth: list[tuple[float, ...]]) -> None:
+    """Nothing warns, nothing fails, and no feature is made to tell more than it can."""
+    few = [course(one, run=f"r{n}", task=f"t{n}", is_limited=True) for n, one in enumerate(worth)]
+    model = fit_stop_value(few, cost=0.1)
+    first, second = (model.advise({"step": step}) for step in (1.0, 2.0))
+    assert first == second
+    gain = sum(later - now for now, later in worth) / 2 - 0.1
+    mean = sum(now + later for now, later in worth) / 4
+    assert first.q == pytest.approx(mean)
+    # Nothing is worth more than success a step from here.
+    assert first.g == pytest.approx(min(mean + gain, 0.9))
+    assert first.v_stop == pytest.approx(first.g - first.q)
 
 
 def test_without_numpy_it_says_what_to_install() -> None:

@@ -69,6 +69,20 @@ def test_the_reason_says_how_sure_it_is(features: dict[str, float], reason: str)
     assert value().advise(features).reason == reason
 
 
+def test_going_on_is_never_worth_more_than_success_a_step_from_here() -> None:
+    """So whoever is nearly sure to succeed stops, whatever the gain was said to be."""
+    sure = StopValue(
+        ("step",),
+        0.25,
+        Linear(0.875, (0.0,), (0.0,), (1.0,)),
+        Curve((0.0, 1.0), (0.0, 1.0)),
+        Linear(9.0, (0.0, 0.0), (0.0, 0.0), (1.0, 1.0)),
+        Linear(0.0, (0.0, 0.0), (0.0, 0.0), (1.0, 1.0)),
+    )
+    advice = sure.advise({"step": 1})
+    assert (advice.q, advice.g, advice.v_stop) == (0.875, 0.75, -0.125)
+
+
 def test_a_margin_is_part_of_v_stop_alone() -> None:
     """It makes stopping later; what success is worth stays as it was estimated."""
     plain, later = (value(margin).advise({"step": 5, "verdict": 0.75}) for margin in (0, 0.25))

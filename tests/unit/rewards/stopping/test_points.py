@@ -60,6 +60,15 @@ def test_a_trace_that_names_none_has_every_event_with_features() -> None:
     assert [point.event for point in found.points] == ["a"]
 
 
+def test_a_stop_right_behind_a_point_costs_no_further_step() -> None:
+    """Nothing was done in between; where something was, it is a step."""
+    point = decide("a", 1, decision_point="go", features={"x": 1})
+    end = stop(2, decision_point="stop", features={"x": 1})
+    again = read_course(trace(point, end))
+    later = read_course(trace(point, decide("b", 1.5), end))
+    assert [[one.step for one in found.points] for found in (again, later)] == [[1, 1], [1, 2]]
+
+
 def test_a_run_without_points_is_left_out() -> None:
     """Nothing could have been decided."""
     assert read_courses([trace(decide("a", 1), stop(2))]) == []

@@ -25,8 +25,7 @@ _POINTS: Final = {
     "decide": "decide",
     "guard": "safety_event",
 }
-_OF_RUNS: Final = frozenset((*INTERVALS, "turn", "handoff"))
-"""What makes a trace a run; that an agent was defined, or a chain ran, does not."""
+_OF_RUNS: Final = frozenset((*INTERVALS, "handoff"))
 
 _OUTCOME: Final = (a.STATUS, a.ERROR_TYPE)
 _TURN: Final = (
@@ -70,9 +69,9 @@ def adopt(trace_id: str, records: Iterable[SpanRecord]) -> Adopted | None:
         records: All spans of it that are known, in any order.
     """
     by_id, differing = distinct(records)
-    told = (record.foreign for record in by_id.values())
-    if not any(one is not None and one.kind in _OF_RUNS for one in told):
-        return None
+    kinds = {record.foreign.kind for record in by_id.values() if record.foreign is not None}
+    if _OF_RUNS.isdisjoint(kinds) and not {"step", "turn"} <= kinds:
+        return None  # calls of models alone, a chain without one, a definition: no team at work
     return _Adoption(trace_id, Scene(by_id)).adopted(("duplicate_spans",) if differing else ())
 
 

@@ -350,10 +350,31 @@ def test_nodes_of_a_langgraph_are_agents() -> None:
     assert read("x", {**node, "metadata": '["langgraph_node"]'}).kind == "step"
 
 
-def test_a_call_with_nothing_around_it_is_a_run_of_one() -> None:
-    """A lone call of a model has an orchestrator, its turn and its tokens."""
-    trace = told([Span(1, None, "chat m", 0, 10, chat(3, 4))])
-    assert [event.verb for event in trace.events] == ["begin", "stop"]
+def test_calls_of_models_alone_are_no_run() -> None:
+    """An application that asks a model is no team; with a chain around the call it is a run."""
+    asked = [
+        Span(1, None, "POST", 0, 9, {"http.route": "/"}),
+        Span(2, 1, "chat m", 1, 8, chat(3, 4)),
+    ]
+    assert otlp.traces(otlp.read_json(request(asked))) == []
+    chained = [Span(1, None, "answer", 0, 9, {"openinference.span.kind": "CHAIN"}), asked[1]]
+    assert otlp.traces(otlp.read_json(request(chained[:1]))) == []
+    trace = told(chained)
+    assert [(event.verb, event.agent) for event in trace.events] == [
+        ("begin", "user"),
+        ("stop", "answer"),
+    ]
+    assert (trace.costs["tokens"], trace.turns[0].agent) == (7, "answer")
+
+
+def test_a_call_that_has_tools_inside_keeps_its_tokens() -> None:
+    """Some clients call tools inside the call of a model: it is the root, and still a turn."""
+    spans = [
+        Span(1, None, "chat m", 0, 10, chat(3, 4)),
+        Span(2, 1, "execute_tool t", 2, 5, {a.OPERATION: "execute_tool", "gen_ai.tool.name": "t"}),
+    ]
+    trace = told(spans)
+    assert [event.verb for event in trace.events] == ["begin", "tool_call", "tool_result", "stop"]
     assert (trace.costs["tokens"], len(trace.turns)) == (7, 1)
 
 

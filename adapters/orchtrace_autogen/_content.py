@@ -1,7 +1,7 @@
 """AutoGen's messages, tools and answers as content; called only where content is on.
 
 What is read are fields of objects that the host made, never their properties, and
-nothing is copied here.
+nothing is copied here. What fails costs the content, and not the span.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from orchtrace_autogen import _framework as f
 from orchtrace_otel import attributes as a
+from orchtrace_otel._guard import guarded
 from orchtrace_otel.content import active, messages, tokens
 
 if TYPE_CHECKING:
@@ -105,6 +106,7 @@ def _shaped(schema: Mapping[str, Any]) -> Mapping[str, Any]:
     )
 
 
+@guarded
 def turn_opens(  # noqa: PLR0913 - what a client is asked
     interval: Interval,
     client: Any,
@@ -142,6 +144,7 @@ def turn_opens(  # noqa: PLR0913 - what a client is asked
     )
 
 
+@guarded
 def turn_closes(turn: OpenTurn, result: Any) -> Mapping[str, str]:
     """Capture what a client answered, or that it did not; return the turn's attributes."""
     if not isinstance(result, f.CreateResult):
@@ -160,6 +163,7 @@ def turn_closes(turn: OpenTurn, result: Any) -> Mapping[str, str]:
     )
 
 
+@guarded
 def tool_opens(tool: Scope, given: Any) -> None:
     """Capture the arguments of a tool call."""
     recorder = active()
@@ -169,6 +173,7 @@ def tool_opens(tool: Scope, given: Any) -> None:
             tool.set(facts)
 
 
+@guarded
 def tool_closes(tool: Scope, answer: Any) -> None:
     """Capture the result of a tool call."""
     recorder = active()
@@ -180,7 +185,7 @@ def tool_closes(tool: Scope, answer: Any) -> None:
 
 def _result(answer: Any) -> Any:
     """Return what a tool answered, out of what AutoGen wraps it in."""
-    if isinstance(answer, tuple):
+    if messages.is_a(answer, tuple):
         parts: tuple[Any, ...] = answer
         found = (one for one in parts if isinstance(one, f.FunctionExecutionResult))
         return next((one.content for one in found), None)
@@ -191,6 +196,7 @@ def _result(answer: Any) -> Any:
     return answer
 
 
+@guarded
 def message_facts(run: Run, message: Any) -> Mapping[str, Value]:
     """Return where the words of a chat message are kept; nothing while content is off."""
     recorder = active()
@@ -200,6 +206,7 @@ def message_facts(run: Run, message: Any) -> Mapping[str, Value]:
     return recorder.opening(run, held.get("content", message), a.INPUT_MESSAGES, "user") or {}
 
 
+@guarded
 def interval_answers(interval: Interval, given: Any) -> None:
     """Capture what a person answered; that is what the event stands for."""
     recorder = active()
@@ -209,6 +216,7 @@ def interval_answers(interval: Interval, given: Any) -> None:
             interval.set(facts)
 
 
+@guarded
 def task_of(run: Run, task: Any) -> None:
     """Capture what a team or an agent is asked to do."""
     recorder = active()
@@ -225,6 +233,7 @@ def _words(given: Any) -> Any:
     return fields(given).get("content", given)
 
 
+@guarded
 def stopping(activation: Activation, words: Any) -> None:
     """Take the words in which a condition said why it ends a team, where the run ends with it."""
     recorder, run = active(), activation.run

@@ -63,7 +63,7 @@ class _Turn(Call):
             facts = _facts(result)
             self._promise(result)
         if self.content is not None:
-            facts = {**(facts or {}), **turn_closes(self.content, result)}
+            facts = {**(facts or {}), **(turn_closes(self.content, result) or {})}
         self._interval.close(
             status=status, error=error if status == "error" else None, attributes=facts
         )

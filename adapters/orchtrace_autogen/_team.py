@@ -174,7 +174,7 @@ class TeamRun:
             edges = [("causal", cause.mark) for cause in causes] or edges
         facts: dict[str, Value] = {a.CHANNEL: GROUP}
         if gate.recorder is not None:
-            facts.update(message_facts(work.activation.run, message))
+            facts.update(message_facts(work.activation.run, message) or {})
         if turns:
             facts[a.TURNS] = turns
         agent = work.activation.agent

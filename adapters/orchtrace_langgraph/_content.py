@@ -1,7 +1,7 @@
 """LangChain's messages, tools and answers as content; called only where content is on.
 
 What is read are fields of objects that the host made, never their properties, and
-nothing is copied here.
+nothing is copied here. What fails costs the content, and not the span.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from orchtrace_otel import attributes as a
+from orchtrace_otel._guard import guarded
 from orchtrace_otel.content import active, messages, tokens
 
 if TYPE_CHECKING:
@@ -89,6 +90,7 @@ def _thought(held: Mapping[str, Any]) -> Any:
     return tokens.part(more, "reasoning_content")
 
 
+@guarded
 def turn_opens(  # noqa: PLR0913 - what the callback is told
     interval: Interval,
     given: Any,
@@ -129,6 +131,7 @@ def _standard(known: Mapping[str, Any]) -> dict[str, Any]:
     return {name: known.get(f"ls_{name}") for name in ("temperature", "max_tokens", "stop")}
 
 
+@guarded
 def turn_closes(turn: OpenTurn, response: Any, reasons: list[str]) -> Mapping[str, str]:
     """Capture what a model answered, or that it did not; return the turn's attributes."""
     if response is None:
@@ -217,6 +220,7 @@ def _several(given: Any) -> list[Any]:
     return [*given] if is_many else [given]
 
 
+@guarded
 def tool_opens(tool: Scope, given: Any, asked: tuple[str, ...] | None) -> None:
     """Capture the arguments of a tool call."""
     recorder = active()
@@ -226,6 +230,7 @@ def tool_opens(tool: Scope, given: Any, asked: tuple[str, ...] | None) -> None:
             tool.set(facts)
 
 
+@guarded
 def tool_closes(tool: Scope, answer: Any) -> None:
     """Capture the result of a tool call."""
     recorder = active()
@@ -235,6 +240,7 @@ def tool_closes(tool: Scope, answer: Any) -> None:
             tool.set(facts)
 
 
+@guarded
 def task_of(run: Run | None, given: Any) -> None:
     """Capture what a run of a graph is given."""
     recorder = active()
@@ -244,6 +250,7 @@ def task_of(run: Run | None, given: Any) -> None:
             run.root.set(facts)
 
 
+@guarded
 def asks_person(run: Run, error: BaseException | None) -> Mapping[str, str]:
     """Return where it is kept what interrupts ask a person; nothing while content is off."""
     recorder = active()
@@ -254,6 +261,7 @@ def asks_person(run: Run, error: BaseException | None) -> Mapping[str, str]:
     return recorder.opening(run, told, a.INPUT_MESSAGES, "assistant") or {}
 
 
+@guarded
 def person_answers(run: Run, answer: Any) -> Mapping[str, str]:
     """Return where it is kept what a person answered; nothing while content is off."""
     recorder = active()

@@ -156,7 +156,7 @@ def go_on(loop: Any, start: Start, carried: object, activation: Activation) -> M
     if name is None:
         return None
     facts: dict[str, Value] = {a.DECISION_NAME: name, a.FROM: "user"}
-    facts.update(person_answers(activation.run, start.answer))
+    facts.update(person_answers(activation.run, start.answer) or {})
     answers = start.answers or (_pending(loop) if name == "resume" else ())
     if answers:
         facts[a.INTERRUPTS] = answers
@@ -229,7 +229,7 @@ def asked(task: Task, activation: Activation, error: BaseException | None) -> No
     if task.has_asked:
         return
     facts: dict[str, Value] = {a.DECISION_NAME: "interrupt", a.TO: "user"}
-    facts.update(asks_person(activation.run, error))
+    facts.update(asks_person(activation.run, error) or {})
     ids = _ids(error.args if error is not None else ())
     if ids:
         facts[a.INTERRUPTS] = ids

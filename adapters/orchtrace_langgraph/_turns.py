@@ -152,7 +152,7 @@ def _end(run_id: UUID, response: Any, error: BaseException | None) -> None:
     facts = {} if response is None else _facts(response, interval)
     if turn.content is not None:
         reasons: Any = facts.get(a.FINISH_REASONS, [])
-        facts.update(turn_closes(turn.content, response, reasons))
+        facts.update(turn_closes(turn.content, response, reasons) or {})
     interval.end(status, error=error if status == "error" else None, attributes=facts)
 
 

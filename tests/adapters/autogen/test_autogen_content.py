@@ -159,3 +159,19 @@ def test_a_secret_is_found_nowhere(  # noqa: PLR0913 - fixtures
     assert CANARY.encode() not in otlp + stored
     assert ("[redacted]" in shown) == mode.startswith("SPAN")
     assert (b"[redacted]" in stored) == (mode in {"EVENT_ONLY", "SPAN_AND_EVENT"})
+
+
+@pytest.mark.swallows_errors
+def test_content_that_fails_costs_no_span(traced, on, script, monkeypatch) -> None:
+    """The turn is recorded with all that is known of it but what was said."""
+    on()
+
+    def definitions(tools):
+        raise RuntimeError("no schema")
+
+    monkeypatch.setattr("orchtrace_autogen._content.definitions", definitions)
+    agent = script.agent("a", "done", tools=[double])
+    result = asyncio.run(agent.run(task="go"))
+    assert result.messages[-1].content == "done"
+    (turn,) = traced.trace.turns
+    assert (turn.status, turn.tokens, turn.content_ref) == ("ok", 10, None)

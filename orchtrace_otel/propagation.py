@@ -47,7 +47,7 @@ class extract:  # noqa: N801 - the propagators' word, used as `with extract(head
     A carrier without a run changes nothing but the OTel context.
 
     Args:
-        carrier: What `inject` or an instrumented client wrote.
+        carrier: What `inject` or an instrumented client wrote; names in any case, as headers.
 
     Example:
         >>> with extract({}):
@@ -61,7 +61,7 @@ class extract:  # noqa: N801 - the propagators' word, used as `with extract(head
         self._token: Token[otel_context.Context] | None = None
 
     def __enter__(self) -> Self:
-        context = propagate.extract(self._carrier)
+        context = propagate.extract(_in_any_case(self._carrier))
         token = otel_context.attach(context)
         caller: Any = spans.join_run()
         if caller is not None:
@@ -73,3 +73,14 @@ class extract:  # noqa: N801 - the propagators' word, used as `with extract(head
     def __exit__(self, *_: object) -> None:
         if self._token is not None:
             otel_context.detach(self._token)
+
+
+def _in_any_case(carrier: Mapping[str, str]) -> Mapping[str, str]:
+    """Return headers by their names and these in lower case.
+
+    Servers hand them on as they came, and propagators ask for one spelling.
+    """
+    items = list(carrier.items()) if hasattr(carrier, "items") else []
+    if all(name == str(name).lower() for name, _ in items):
+        return carrier
+    return {**{str(name).lower(): value for name, value in items}, **dict(items)}

@@ -284,7 +284,7 @@ PROCESS = textwrap.dedent("""
 
     class Desk(BaseHTTPRequestHandler):
         def do_GET(self):
-            with orchtrace.extract({key.lower(): held for key, held in self.headers.items()}):
+            with orchtrace.extract(dict(self.headers)):
                 said = clerk(self.path).encode()
             self.send_response(200)
             self.end_headers()

@@ -222,6 +222,19 @@ def test_a_malformed_run_in_tracestate_is_no_run(state: str) -> None:
     assert len(captured.traces) == 1
 
 
+@pytest.mark.parametrize("spell", [str.title, str.upper, str.lower])
+def test_headers_are_taken_in_any_case(spell: Any) -> None:
+    """HTTP servers hand them on as they came, or as they like them."""
+    headers = {
+        spell("traceparent"): f"00-{'a' * 32}-{'b' * 16}-01",
+        spell("tracestate"): f"orchtrace={'c' * 16}",
+    }
+    with recording(), orchtrace.extract(headers):
+        run = orchtrace.current_run()
+        assert run is not None
+        assert run.id == f"{'a' * 32}-{'c' * 16}"
+
+
 @pytest.mark.parametrize("carrier", [{"traceparent": "nonsense"}, {}, {"traceparent": ""}])
 def test_a_carrier_that_makes_no_sense_is_as_good_as_none(carrier: dict[str, str]) -> None:
     """The agents inside get a run of their own."""

@@ -10,6 +10,7 @@ from opentelemetry import context as otel_context
 
 import orchtrace_otel as orchtrace
 from orchtrace_otel import _guard, spans
+from tests.given import given_records, given_rewards
 from tests.trees import edges, recording, tree
 
 
@@ -461,10 +462,10 @@ def test_a_reward_in_a_run_is_the_runs() -> None:
 
     with recording() as captured:
         team()
-    assert captured.trace.rewards == {"correctness": 1.0}
+    assert given_rewards(captured.trace) == {"correctness": 1.0}
     assert [
         (one.component, one.value, one.unit, one.target, one.family, one.estimator)
-        for one in captured.trace.reward_records
+        for one in given_records(captured.trace)
     ] == [
         ("correctness", 1.0, "team", None, "R1", "outcome"),
         ("style", 0.5, "agent", "writer", "R3", "judge"),
@@ -485,7 +486,7 @@ def test_a_reward_after_the_run_amends_it() -> None:
         team()
         orchtrace.record_reward("correctness", 1.0, run_id=seen[0])
         orchtrace.record_reward("step", 0.0, run_id=seen[0], event_id="abc.close")
-    assert captured.trace.rewards == {}
+    assert given_rewards(captured.trace) == {}
     assert [(run, r.component, r.value, r.unit, r.target) for run, r in captured.rewards] == [
         (seen[0], "correctness", 1.0, "team", None),
         (seen[0], "step", 0.0, "turn", "abc.close"),
@@ -505,7 +506,7 @@ def test_a_reward_for_an_open_run_that_is_not_current_reaches_it() -> None:
             otel_context.detach(token)
 
         team()
-    assert captured.trace.rewards == {"correctness": 1.0}
+    assert given_rewards(captured.trace) == {"correctness": 1.0}
     assert captured.rewards == []
 
 
@@ -541,7 +542,7 @@ def test_a_wrong_reward_is_logged_not_raised(
 
     with recording() as captured:
         assert team() == "done"
-    assert captured.trace.reward_records == ()
+    assert given_records(captured.trace) == []
     assert says in caplog.text
 
 
@@ -598,7 +599,7 @@ def test_a_teams_reward_function_gets_the_result() -> None:
         assert orchtrace.team("one", reward=len)(lambda: "four")() == "four"
         both = orchtrace.team("two", reward=lambda result: {"exact": 1, "short": 0.5})
         assert asyncio.run(both(_give)(3)) == 3
-    assert [trace.rewards for trace in captured.traces] == [
+    assert [given_rewards(trace) for trace in captured.traces] == [
         {"task": 4.0},
         {"exact": 1.0, "short": 0.5},
     ]
@@ -623,7 +624,7 @@ def test_a_reward_function_that_fails_costs_the_reward_not_the_run(
     """The result comes back, the run is ok, and a flag says that the reward is missing."""
     with recording() as captured:
         assert orchtrace.team("t", reward=reward)(lambda: "done")() == "done"
-    assert captured.trace.rewards == {}
+    assert given_rewards(captured.trace) == {}
     assert captured.trace.flags == ("reward_failed:task",)
     assert captured.trace.events[-1]["status"] == "ok"
 
@@ -637,7 +638,7 @@ def test_a_run_that_failed_gets_no_reward_from_its_function() -> None:
 
     with recording() as captured, pytest.raises(ValueError):  # noqa: PT011 - of the test itself
         team()
-    assert captured.trace.rewards == {}
+    assert given_rewards(captured.trace) == {}
 
 
 # -- the current run ------------------------------------------------------------------------

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -117,11 +117,7 @@ class Run:
     def __init__(self, rows: Rows, contents: Contents, job: Job) -> None:
         self.rows = rows
         self.row = rows.run
-        self.structural = {
-            str(row.get("component"))
-            for row in rows.rewards
-            if row.get("estimator") == "structural"
-        }
+        self.structural = _structural(rows.rewards)
         self.calls = [Call(row, self, contents, job) for row in rows.turns]
         self.chosen = self.calls
         self.label: Label = self._label(job)
@@ -153,6 +149,16 @@ class Run:
             name: value for name, value in known.items() if value is not None
         }
         return run_label(sound, disagreeing, job.reward, self.structural)
+
+
+def _structural(rewards: Iterable[Json]) -> frozenset[str]:
+    """Return the components that nobody gave: computed from the trace, or only on its events."""
+    computed: set[str] = set()
+    given: set[str] = set()
+    for row in rewards:
+        is_given = row.get("source") == "record" and row.get("estimator") != "structural"
+        (given if is_given else computed).add(str(row.get("component")))
+    return frozenset(computed - given)
 
 
 @dataclass(slots=True)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from orchtrace_otel.datasets import known_writers
 from orchtrace_otel.model import Trace
 from tests.e2e.test_cli import run
 from tests.recorded import Recorder, many, siblings, write
@@ -19,6 +20,30 @@ def recorded(tmp_path: Path) -> tuple[Recorder, list[Trace]]:
     traces = [*many(recorder, 11, tasks=4), siblings(recorder, 50)]
     write(tmp_path / "in", traces)
     return recorder, traces
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What the demo leaves behind while content is captured."""
+    folder = tmp_path_factory.mktemp("demo")
+    content = {
+        "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT": "EVENT_ONLY",
+        "ORCHTRACE_STORE": "content",
+    }
+    assert run("demo", "--out", "data", cwd=folder, **content).returncode == 0
+    return folder
+
+
+@pytest.mark.parametrize("name", sorted(known_writers()))
+def test_the_demos_runs_go_through_each_format(demo: Path, name: str) -> None:
+    """Records, or a refusal that says why: the scripted models give no token ids, for one."""
+    arguments = ("--to", name, "data", "--content", "content", "--dry-run", "--json")
+    done = run("export", *arguments, cwd=demo)
+    check = json.loads(done.stdout)["check"]
+    assert done.returncode == int(check["refuses"] is not None)
+    assert check["records"] > 0 or check["refuses"]
+    if name == "trl-sft":
+        assert check["records"] >= 18
 
 
 def test_an_export_is_a_folder_and_says_what_is_in_it(recorded, tmp_path: Path) -> None:

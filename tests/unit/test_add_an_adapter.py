@@ -1,4 +1,4 @@
-"""docs/add-an-adapter.md and docs/add-an-exporter.md, walked through as they stand."""
+"""The pages of docs/ that add an adapter, an exporter and a data set, walked through."""
 
 import re
 import subprocess
@@ -78,7 +78,27 @@ orchtrace.shutdown()
     assert len(list((tmp_path / "runs").glob("*.json"))) == 1
 
 
-@pytest.mark.parametrize("page", ["add-an-adapter.md", "add-an-exporter.md"])
+def test_the_steps_to_a_data_set_lead_to_one(tmp_path: Path) -> None:
+    """The page's format is found by its name, and makes records of runs with content."""
+    walk("add-a-dataset.md", tmp_path)
+    code = f"""
+import sys
+sys.path.append({str(ROOT)!r})
+from pathlib import Path
+from orchtrace_otel.datasets import Job, export
+from tests.recorded import Recorder, siblings, write
+recorder = Recorder(Path("."))
+write(Path("in"), [siblings(recorder)])
+report = export(Job(format="lines", content="content", validation=0), ["in"], Path("out"))
+print(report.check.records, report.check.loses)
+print(Path("out/train.jsonl").read_text().splitlines()[0])
+"""
+    counted, first = python(tmp_path, "-c", code).splitlines()
+    assert counted == "3 ('tools: there is no place for them',)"
+    assert first.startswith('{"asked":"How high is the tide?","answered":"answer 0",')
+
+
+@pytest.mark.parametrize("page", ["add-an-adapter.md", "add-an-exporter.md", "add-a-dataset.md"])
 def test_a_page_names_only_what_is_there(page: str) -> None:
     """Files and folders of this repository that a page names exist."""
     text = (ROOT / "docs" / page).read_text()

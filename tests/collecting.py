@@ -91,7 +91,7 @@ class Collecting:
             env=kept | {"PYTHONUNBUFFERED": "1"},
         )
         assert self._process.stdout is not None
-        assert self._process.stdout.readline().startswith("collecting on http://")
+        assert self._process.stdout.readline().startswith("collecting on ")
 
     def kill(self) -> None:
         """Kill it as the kernel does, without a word."""

@@ -72,7 +72,8 @@ def command(**given: Any) -> int:
     logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=logging.WARNING)
 
     def listening(http: tuple[str, int] | None, grpc: tuple[str, int] | None) -> None:
-        where = [f"http://{http[0]}:{http[1]}"] if http else []
+        scheme = "http" if options.certificate is None else "https"
+        where = [f"{scheme}://{http[0]}:{http[1]}"] if http else []
         where += [f"grpc://{grpc[0]}:{grpc[1]}"] if grpc else []
         tell(f"collecting on {' and '.join(where)} into {options.store}")
 

@@ -269,6 +269,7 @@ class Builder:
                 "orchtrace collect cannot write its store and takes nothing until it can (%s: %s)",
                 type(error).__name__,
                 error,
+                exc_info=None if isinstance(error, OSError | sqlite3.Error) else error,
             )
         self.fault = f"the store cannot be written: {type(error).__name__}"
         self._metrics.count("failures", "store")

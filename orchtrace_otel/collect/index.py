@@ -40,6 +40,24 @@ SELECT run_id, task_id, system, start_unix_nano, stop_reason, revision, rewards,
 FROM runs"""
 
 
+_MOST: Final = 2**63 - 1
+"""The largest integer of SQLite; senders may say any of 64 bits without a sign."""
+
+_NO_TRACE: Final = (
+    ValueError,
+    TypeError,
+    AttributeError,
+    sqlite3.IntegrityError,
+    sqlite3.InterfaceError,
+    sqlite3.ProgrammingError,
+)
+"""What comes of lines that are no traces: others may write to the folder, and write anything."""
+
+
+def _integer(value: object) -> int:
+    return min(max(value, 0), _MOST) if isinstance(value, int) else 0
+
+
 class Entry(NamedTuple):
     """What the index says of a run.
 
@@ -160,9 +178,9 @@ class Index:
             trace.trace_id,
             trace.task_id,
             trace.system,
-            trace.events[0].get("start_unix_nano", 0) if trace.events else 0,
+            _integer(trace.events[0].get("start_unix_nano")) if trace.events else 0,
             None if stop is None else stop.get("stop_reason"),
-            0 if stop is None else stop.get("revision", 0),
+            0 if stop is None else _integer(stop.get("revision")),
             orjson.dumps(dict(trace.rewards)),
             summary,
             inode,
@@ -202,10 +220,9 @@ class Index:
     def _read(self, line: bytes, inode: int, start: int) -> int:
         try:
             trace = Trace.from_json(line)
-            summary = digest(dump(with_revision(trace, 0)))
-        except ValueError:
-            return 0  # no trace; `orchtrace validate` says why
-        self._note(trace, summary, inode, start)
+            self._note(trace, digest(dump(with_revision(trace, 0))), inode, start)
+        except _NO_TRACE:
+            return 0  # `orchtrace validate` says why
         return 1
 
     def read(self, entry: Entry) -> Trace | None:

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any, Literal, NamedTuple, TypeAlias
 
+from orchtrace_otel._guard import warn_once
 from orchtrace_otel.collect import parts, spool, verdicts
 from orchtrace_otel.collect.admission import Bounds, InFlight, RefusedError
 from orchtrace_otel.collect.inflating import Encoding, inflate
@@ -74,6 +75,15 @@ class Intake:
         except RefusedError as refusal:
             self._metrics.count("requests", f"{signal}:{refusal.why}")
             raise
+        except Exception as error:
+            self._metrics.count("requests", f"{signal}:failed")
+            warn_once(
+                f"collect:{type(error).__name__}",
+                "orchtrace collect failed to take a request with %s; further ones are counted",
+                type(error).__name__,
+            )
+            msg = f"this collector failed to take the request ({type(error).__name__})"
+            raise RefusedError(msg, "unavailable", 5) from error
         self._metrics.count("requests", f"{signal}:accepted")
         return answer
 

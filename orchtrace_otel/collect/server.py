@@ -8,6 +8,7 @@ import gc
 import logging
 import signal
 import socket
+import sqlite3
 import ssl
 import sys
 from collections.abc import Callable, Generator
@@ -41,6 +42,9 @@ _SWITCH_S: Final = 0.001
 
 _GRACE_S: Final = 5
 """How long requests that are under way at the end may take."""
+
+_KEEP_ALIVE_S: Final = 75
+"""How long a connection may be silent: longer than exporters wait between two batches."""
 
 _GC_THRESHOLDS: Final = (50_000, 20, 50)
 
@@ -218,7 +222,14 @@ async def serve(
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, ended.set)
     _check_tls(options)
-    collector = Collector(options)
+    try:
+        collector = Collector(options)
+    except sqlite3.Error as error:
+        msg = (
+            f"--store must hold an index and an archive that SQLite can read, got {error}; "
+            "index.sqlite may be removed, it is made anew"
+        )
+        raise ConfigError(msg) from error
     await loop.run_in_executor(None, collector.start)
     try:
         http = None if options.http is None else _bound(options.http)
@@ -269,6 +280,7 @@ def _http(options: Options, collector: Collector) -> uvicorn.Server:
         access_log=False,
         lifespan="off",
         server_header=False,
+        timeout_keep_alive=_KEEP_ALIVE_S,
         ssl_certfile=options.certificate,
         ssl_keyfile=options.key,
         timeout_graceful_shutdown=_GRACE_S,

@@ -267,7 +267,7 @@ def test_odd_spans_are_taken_and_flagged(collector: Collecting) -> None:
     trace_id, count = spans[0].trace_id, len(spans)
     inner = [span for span in spans if span.parent_span_id][:2]
     inner[0].parent_span_id, inner[1].parent_span_id = inner[1].span_id, inner[0].span_id
-    inner[1].start_time_unix_nano = inner[1].end_time_unix_nano = 2**63
+    inner[1].start_time_unix_nano = inner[1].end_time_unix_nano = 2**64 - 1
     body = request.SerializeToString()
     answer = httpx.post(f"{collector.url}/v1/traces", content=body, headers=PROTOBUF)
     assert (answer.status_code, answer.content) == (200, b"")
@@ -510,6 +510,15 @@ def test_a_store_in_use_is_told_in_a_line(collector: Collecting) -> None:
     done = collect("--store", str(collector.store), "--http", "127.0.0.1:0", "--grpc", "none")
     assert done.returncode == 2
     assert "where another runs" in done.stderr
+
+
+def test_an_index_that_is_none_is_told_in_a_line(tmp_path: Path) -> None:
+    """With what to do."""
+    (tmp_path / "index.sqlite").write_text("no index, whatever its name says\n" * 99)
+    done = collect("--store", str(tmp_path), "--http", "127.0.0.1:0", "--grpc", "none")
+    assert done.returncode == 2
+    assert "index.sqlite may be removed" in done.stderr
+    assert "Traceback" not in done.stderr
 
 
 def test_a_certificate_that_is_none_is_told_in_a_line(tmp_path: Path) -> None:

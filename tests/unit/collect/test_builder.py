@@ -5,23 +5,26 @@ from __future__ import annotations
 import errno
 import random
 import sqlite3
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from orchtrace_otel import otlp
 from orchtrace_otel.collect import builder as building
 from orchtrace_otel.collect.admission import Bounds
-from orchtrace_otel.collect.parts import parts_of
+from orchtrace_otel.collect.parts import Part, Rejected, cut, parse, parts_of
 from orchtrace_otel.collect.runs import Closing
 from orchtrace_otel.collect.server import Collector, Options
 from orchtrace_otel.collect.spool import SPANS
 from orchtrace_otel.collect.verdicts import Verdict
 from orchtrace_otel.collect.writing import Accepted
 from orchtrace_otel.model import Reward
-from tests.collecting import as_stored, at_first, encoded, lines, recorded, stored
+from tests.collecting import as_stored, at_first, encoded, lines, recorded, refusal, stored
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import ReadableSpan
@@ -147,6 +150,41 @@ def test_a_trace_that_cannot_be_built_costs_no_other(
     steps.send(spans[:1])
     assert steps.step()
     assert stored(tmp_path) == as_stored(traces)
+
+
+FUZZED = recorded(2, random.Random(8))[1]  # noqa: S311
+BODY = encoded(FUZZED)
+
+
+@given(st.lists(st.tuples(st.integers(0, len(BODY) - 1), st.integers(0, 255)), max_size=4))
+def test_whatever_is_accepted_can_be_stored(changes: list[tuple[int, int]]) -> None:
+    """No byte that a sender may send stops the collector from storing what others send."""
+    body = bytearray(BODY)
+    for place, byte in changes:
+        body[place] = byte
+    parts: list[Part] = []
+    refusal(lambda: parts.extend(cut(parse(bytes(body)), Bounds(), Rejected())))
+    with tempfile.TemporaryDirectory() as folder:
+        steps = Steps(Path(folder))
+        segment = steps.collector.spool.append([(SPANS, b"".join(part.data for part in parts))])
+        steps.builder.put(Accepted(segment, parts, 0))
+        assert steps.step()
+        assert steps.collector.metrics.get("failures", "store") == 0
+        assert steps.collector.metrics.get("failures", "build") == 0
+        steps.end()
+
+
+@pytest.mark.parametrize("start", [0, 2**63, 2**64 - 1])
+def test_a_root_of_any_time_can_be_stored(start: int, steps: Steps, tmp_path: Path) -> None:
+    """Also one whose time SQLite has no integer for."""
+    request = parse(BODY)
+    for span in request.resource_spans[0].scope_spans[0].spans:
+        span.start_time_unix_nano = span.end_time_unix_nano = start
+    body = request.SerializeToString()
+    segment = steps.collector.spool.append([(SPANS, body)])
+    steps.builder.put(Accepted(segment, list(parts_of(body, Bounds())), 0))
+    assert steps.step()
+    assert len(stored(tmp_path)) == 2
 
 
 def test_a_run_that_stays_open_does_not_keep_old_segments(

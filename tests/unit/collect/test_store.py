@@ -23,6 +23,25 @@ from tests.collecting import lines, recorded
 TRACES, _ = recorded(6, random.Random(5))  # noqa: S311
 
 
+ODD = (
+    b"".join(
+        orjson.dumps(
+            {"trace_id": "t", "task_id": "q", "events": [], "edges": [], "rewards": {}, "costs": {}}
+            | change
+        )
+        + b"\n"
+        for change in (
+            {"task_id": ["a list"]},
+            {"trace_id": {}},
+            {"rewards": {"a": [1]}, "trace_id": None},
+            {"events": [1]},
+            {"edges": 7},
+        )
+    )
+    + b'{"trace_id": "half a pair \\ud800"}\n'
+)
+
+
 def changed(trace: Trace) -> Trace:
     """Return the run with a reward more."""
     return replace(trace, rewards={**trace.rewards, "style": 1.0})
@@ -135,7 +154,7 @@ def test_what_others_write_to_the_folder_is_read_too(tmp_path: Path) -> None:
     store.put(TRACES[0])
     store.commit()
     with (tmp_path / "traces.jsonl").open("ab") as file:
-        file.write(schema.dump(TRACES[1]) + b"\nno trace\n")
+        file.write(schema.dump(TRACES[1]) + b"\nno trace\n" + ODD)
     assert store.put(TRACES[2]) == "new"
     store.commit()
     assert {entry.run_id for entry in store.index} == {trace.trace_id for trace in TRACES[:3]}

@@ -21,6 +21,7 @@ from orchtrace_otel.builder import SpanRecord, build, distinct
 from orchtrace_otel.model import Edge, Json, Reward, Trace
 from orchtrace_otel.rewards import score
 from orchtrace_otel.testing import Captured
+from tests.given import given_rewards
 
 TRACE = "0" * 31 + "1"
 SECOND = 1_000_000_000
@@ -118,8 +119,9 @@ def sound(*records: SpanRecord) -> Trace:
 
 
 def keys(one: Trace, event_id: str) -> Json:
-    """An event of a trace by its id, with all its keys."""
-    return next(event.to_dict() for event in one.events if event.id == event_id)
+    """An event of a trace by its id, with all its keys, those of scoring aside."""
+    found = next(event.to_dict() for event in one.events if event.id == event_id)
+    return {key: value for key, value in found.items() if key not in {"rewards", "credit"}}
 
 
 # --- what each span becomes ---------------------------------------------------------------
@@ -127,7 +129,9 @@ def keys(one: Trace, event_id: str) -> Json:
 
 def test_a_root_begins_from_the_user_and_ends_with_the_stop() -> None:
     """A root is one opening; its end is the stop, the last event, and no closing."""
-    one = sound(root(**{a.SYSTEM: "python", a.TASK_ID: "q"}), stop())
+    records = (root(**{a.SYSTEM: "python", a.TASK_ID: "q"}), stop())
+    assert sound(*records).flags == ()
+    one = build(RUN, records)
     assert one.to_dict() == {
         "trace_id": RUN,
         "task_id": "q",
@@ -695,7 +699,7 @@ def test_attributes_of_ours_that_hold_something_else_are_flagged(found: dict[str
 def test_rewards_that_cannot_be_read_are_flagged(text: Any) -> None:
     """A limit on the length of values may have cut them: no reward, and the trace says so."""
     one = sound(root(**{a.REWARD_RECORDS: text}), stop())
-    assert dict(one.rewards) == {}
+    assert given_rewards(one) == {}
     assert (one.flags == ("rewards_unreadable",)) == (text != "{}")
 
 
@@ -822,7 +826,7 @@ def test_a_host_that_fills_our_spans_up_does_not_push_ours_out() -> None:
     one = run_under(SpanLimits(), lead)
     verbs = [event.verb for event in one.events]
     assert verbs == ["begin", "spawn", "tool_call", "tool_result", "return", "stop"]
-    assert (one.task_id, dict(one.rewards)) == ("q", {"style": 1.0})
+    assert (one.task_id, given_rewards(one)) == ("q", {"style": 1.0})
     assert one.flags == ("attributes_evicted",)
 
 
@@ -836,7 +840,7 @@ def test_results_that_do_not_fit_on_the_root_are_flagged_inline_too() -> None:
 
     one = run_under(SpanLimits(), lead)
     assert one.flags == ("attributes_evicted",)
-    assert dict(one.rewards) == {"style": 1.0}
+    assert given_rewards(one) == {"style": 1.0}
 
 
 def test_a_limit_on_the_length_of_values_is_flagged() -> None:

@@ -11,7 +11,10 @@ ENOUGH_FOR_ISOTONIC: Final = 1_000
 """Points; with fewer a curve of steps follows chance more than the truth."""
 
 _KNOTS: Final = 33
-_HARDLY_A_PENALTY: Final = 1e6
+_PENALTY: Final = 0.01
+_STEPS: Final = 25
+_FLAT: Final = 35.0
+"""Beyond it a logistic curve is level, as far as doubles can tell."""
 
 
 def calibrate(raw: Floats, worth: Floats) -> tuple[str, Curve]:
@@ -42,19 +45,32 @@ def _isotonic(raw: Floats, worth: Floats) -> Curve:
 
 def _platt(raw: Floats, worth: Floats) -> Curve:
     """Fit a logistic curve; a success of 0.7 counts as 0.7 of a yes and 0.3 of a no."""
-    scale = float(raw.std())
-    rows = np.concatenate([raw, raw])[:, np.newaxis] / scale
-    labels = np.repeat([1, 0], len(raw))
-    weights = np.concatenate([worth, 1.0 - worth])
     if not 0.0 < float(worth.mean()) < 1.0:
         return _curve(raw[:1], worth[:1])
-    model: Any = learner("linear_model", "LogisticRegression")(C=_HARDLY_A_PENALTY)
-    model.fit(rows, labels, sample_weight=weights)
-    x: Floats = np.linspace(float(raw.min()), float(raw.max()), _KNOTS)
-    y: Floats = model.predict_proba(x[:, np.newaxis] / scale)[:, 1]
-    if y[0] > y[-1]:  # the regression says less than nothing of tasks it has not seen
+    scale = float(raw.std())
+    slope, shift = _logistic(raw / scale, worth)
+    if slope <= 0.0:  # the regression says less than nothing of tasks it has not seen
         return _curve(raw[:1], np.array([worth.mean()]))
-    return _curve(x, y)
+    x: Floats = np.linspace(float(raw.min()), float(raw.max()), _KNOTS)
+    return _curve(x, _sigmoid(slope * x / scale + shift))
+
+
+def _logistic(x: Floats, worth: Floats) -> tuple[float, float]:
+    """Return slope and shift by Newton's method, with a penalty that keeps them finite."""
+    rows: Floats = np.column_stack([x, np.ones(len(x))])
+    found: Floats = np.zeros(2)
+    for _ in range(_STEPS):
+        said = _sigmoid(rows @ found)
+        slope: Floats = rows.T @ (said - worth) + _PENALTY * found
+        curvature: Floats = rows.T @ (rows * (said * (1.0 - said))[:, np.newaxis])
+        found = found - np.linalg.solve(curvature + _PENALTY * np.eye(2), slope)
+    return float(found[0]), float(found[1])
+
+
+def _sigmoid(x: Floats) -> Floats:
+    held: Floats = np.clip(x, -_FLAT, _FLAT)
+    said: Floats = 1.0 / (1.0 + np.exp(-held))
+    return said
 
 
 def _curve(x: Floats, y: Floats) -> Curve:

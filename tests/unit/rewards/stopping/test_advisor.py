@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import math
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -393,6 +395,30 @@ def test_a_file_that_is_no_model_is_refused_at_once(tmp_path: Path) -> None:
     with pytest.raises(StoppingError, match="must be a stopping model"):
         orchtrace.advise(str(path))
     assert spans.watchers == []
+
+
+def test_nothing_of_a_run_waits_for_the_garbage_collector() -> None:
+    """Agents run long: what watched a run goes when the run does."""
+    made: list[weakref.ref[object]] = []
+
+    def watch(run: spans.Run) -> spans.Watcher:
+        watcher = make(run)
+        made.append(weakref.ref(watcher))
+        return watcher
+
+    with orchtrace.advise(model()):
+        make = spans.watchers[-1]
+        spans.watchers.append(watch)
+        gc.collect()
+        gc.disable()
+        try:
+            with recording() as captured:
+                team()
+            captured.spans.clear()
+            assert [ref() for ref in made] == [None]
+        finally:
+            gc.enable()
+            spans.watchers.remove(watch)
 
 
 def test_runs_that_go_on_at_once_do_not_mix() -> None:

@@ -9,17 +9,17 @@ import click
 from rich.cells import cell_len
 from rich.text import Text
 
-from orchtrace_otel.cli._console import clean, print_error, print_note, tell, tell_text
-from orchtrace_otel.cli._files import Traces, shown
+from orchtrace_otel.cli._console import clean, tell, tell_text
+from orchtrace_otel.cli._files import Traces
+from orchtrace_otel.cli._reading import Reading
 from orchtrace_otel.cli._reward_rows import Row, names_of, rows
 from orchtrace_otel.cli._summary import number_of, stop_style, team_of
 from orchtrace_otel.rewards import score
 from orchtrace_otel.rewards.explaining import EXPLAINED, Explanation, Part, explain
 from orchtrace_otel.rewards.explaining.topology import explain_kind
-from orchtrace_otel.schema import read_lines
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
 
     from orchtrace_otel.model import Trace
@@ -51,7 +51,7 @@ def command(
     if as_json and component is not None:
         msg = "--json and --explain exclude each other"
         raise click.UsageError(msg)
-    reading = _Reading(files)
+    reading = Reading(files)
     seen: set[str] = set()
     explained = 0
     for number, trace in enumerate(reading, 1):
@@ -68,35 +68,6 @@ def command(
         msg = f"no run has a number called {component!r}; there are {known}; and `orchtrace credit`"
         raise click.BadParameter(msg, param_hint="--explain")
     return int(reading.faults > 0)
-
-
-class _Reading:
-    """The traces of files, one at a time; what is none is told and counted."""
-
-    def __init__(self, files: Sequence[Path]) -> None:
-        self.files = files
-        self.faults = 0
-        self.read = 0
-
-    def __iter__(self) -> Iterator[Trace]:
-        for file in self.files:
-            empty = True
-            for line in read_lines(file):
-                empty = False
-                if line.trace is not None:
-                    self.read += 1
-                    yield line.trace
-                else:
-                    self._fault(f"{shown(file)}:{line.number}: {line.faults[0]}")
-            if empty:
-                self._fault(f"{shown(file)}: holds no trace")
-        if self.faults > 1:
-            print_note(f"{self.faults} documents are no traces; `orchtrace validate` says why")
-
-    def _fault(self, message: str) -> None:
-        self.faults += 1
-        if self.faults == 1:
-            print_error(message)
 
 
 def _tell_json(trace: Trace) -> None:

@@ -2,8 +2,8 @@
 
 An OTel trace holds one run mostly, several where the host opened a span around them. It
 closes when every run seen in it has its root (or, where none says so, when a span without a
-parent came) and a grace has passed; when nothing came for the idle time; or when a bound
-asks for room. Times are the receiver's own monotonic clock: what senders say of time,
+parent came) and a grace has passed; when nothing came for the idle time, or one of its runs
+has its root for that long and others have not; or when a bound asks for room. Times are the receiver's own monotonic clock: what senders say of time,
 such as a span from the future, moves nothing. A trace that closed is open again when more
 of it comes, with all that came before.
 """
@@ -51,6 +51,7 @@ class OpenTrace:
     """
 
     __slots__ = (
+        "_first_root_at",
         "_has_top",
         "_last",
         "_root_at",
@@ -80,6 +81,7 @@ class OpenTrace:
         self._has_top = False
         self._last = now
         self._root_at: float | None = None
+        self._first_root_at: float | None = None
 
     def take(self, part: Part, now: float) -> int:
         """Take a part; return how many of its spans are new.
@@ -98,6 +100,8 @@ class OpenTrace:
                 self._roots |= part.roots
                 self._has_top = self._has_top or part.has_top
                 self._root_at = now
+                if self._first_root_at is None:
+                    self._first_root_at = now
         return new
 
     @property
@@ -107,9 +111,12 @@ class OpenTrace:
 
     def due(self, closing: Closing) -> float:
         """Say when it closes if nothing more comes."""
+        # A host whose one span is around ever more runs does not keep the first ones for ever.
+        since = self._last if self._first_root_at is None else self._first_root_at
+        latest = min(self._last, since) + closing.idle_s
         if self.is_whole and self._root_at is not None:
-            return min(self._root_at + closing.grace_s, self._last + closing.idle_s)
-        return self._last + closing.idle_s
+            return min(self._root_at + closing.grace_s, latest)
+        return latest
 
 
 class OpenRuns:

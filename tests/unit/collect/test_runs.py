@@ -82,6 +82,18 @@ def test_a_trace_of_several_runs_waits_for_all_of_their_roots() -> None:
     assert clock.due(700) == [(HEX, "idle")]
 
 
+def test_a_run_waits_for_the_others_of_its_trace_no_longer_than_the_idle_time() -> None:
+    """A host whose one span is around run after run gets the first ones meanwhile."""
+    for ahead, every, reason in ((1, 30, "idle"), (0, 5, "root")):
+        clock = Clock()
+        now = 0
+        while not (closed := clock.due(now)):
+            number = now // every + 1
+            clock.take(part((number, 9_999, number), (5_000 + number, number, number + ahead)), now)
+            now += every
+        assert (closed, now) == ([(HEX, reason)], 600)
+
+
 def test_spans_of_others_close_a_grace_after_one_without_a_parent() -> None:
     """That is all that such a trace says of its end."""
     clock = Clock()

@@ -3,9 +3,10 @@
 An OTel trace holds one run mostly, several where the host opened a span around them. It
 closes when every run seen in it has its root (or, where none says so, when a span without a
 parent came) and a grace has passed; when nothing came for the idle time, or one of its runs
-has its root for that long and others have not; or when a bound asks for room. Times are the receiver's own monotonic clock: what senders say of time,
-such as a span from the future, moves nothing. A trace that closed is open again when more
-of it comes, with all that came before.
+has its root for that long while others go on; or when a bound asks for room. Times are the
+receiver's own monotonic clock: what senders say of time, such as a span from the future,
+moves nothing. A trace that closed is open again when more of it comes, with all that came
+before.
 """
 
 from __future__ import annotations

@@ -205,13 +205,22 @@ def _lists(table: Any, places: Mapping[str, int]) -> Any:
     offsets = [0]
     for place in range(len(places)):
         offsets.append(offsets[-1] + counts[place])
-    struct = table.to_struct_array()
-    struct = struct.combine_chunks() if isinstance(struct, pa.ChunkedArray) else struct
-    if isinstance(struct, pa.ChunkedArray):
-        struct = pa.concat_arrays(struct.chunks) if struct.num_chunks else struct
-    if not len(struct):
+    if table.num_rows == 0:  # which older releases cannot make structs of
         struct = pa.array([], pa.struct(list(table.schema)))
+    else:
+        struct = _one_array(table.to_struct_array())
     return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), struct)
+
+
+def _one_array(column: Any) -> Any:
+    """Return a column as one array; older releases give chunks even of one."""
+    pa: Any = pyarrow()
+    if not isinstance(column, pa.ChunkedArray):
+        return column
+    chunks = column.chunks
+    if len(chunks) == 1:
+        return chunks[0]
+    return pa.concat_arrays(chunks) if chunks else pa.array([], column.type)
 
 
 def unnest(nested: Any, only: Iterable[str] = ALL) -> list[Rows]:
@@ -236,9 +245,7 @@ def _part(parts: list[list[Json]] | None, place: int) -> list[Json]:
 
 def _parts(column: Any, name: str) -> list[list[Json]]:
     pa: Any = pyarrow()
-    array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-    if isinstance(array, pa.ChunkedArray):
-        array = pa.concat_arrays(array.chunks) if array.num_chunks else pa.array([], array.type)
+    array = _one_array(column)
     counts = array.value_lengths().to_pylist()
     rows = _pylist(pa.Table.from_struct_array(array.flatten()), name)
     parts: list[list[Json]] = []

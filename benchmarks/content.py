@@ -16,11 +16,10 @@ from typing import Any
 import orjson
 from langchain_core.messages import AIMessage, HumanMessage
 from opentelemetry.sdk.trace import TracerProvider
-from orchtrace_langgraph._content import look, shape
 
 import orchtrace_otel as orchtrace
+from orchtrace_langgraph._content import look, shape
 from orchtrace_otel import content, spans
-from orchtrace_otel.content.values import Copy
 
 LENGTHS = (1, 10, 100, 1_000)
 TURNS = 40
@@ -35,8 +34,8 @@ def turn(run: Any, history: list[Any]) -> None:
     interval.close(attributes=facts)
 
 
-def whole(history: list[Any], redactor: Any) -> None:
-    orjson.dumps(Copy(redactor, 10**9).of([shape(one) for one in history]))
+def whole(history: list[Any]) -> None:
+    orjson.dumps(content.active().copy([shape(one) for one in history])[0])
 
 
 def main() -> None:
@@ -44,7 +43,7 @@ def main() -> None:
     orchtrace.configure(
         TracerProvider(shutdown_on_exit=False),
         exporters=[],
-        content={"mode": "EVENT_ONLY", "store": where},
+        content={"mode": "EVENT_ONLY", "store": where, "item_bytes": 1 << 30},
     )
     recorder = content.active()
     print("messages  ms a turn  ms to serialise all  bytes a turn")
@@ -62,7 +61,7 @@ def main() -> None:
             ours.append(time.thread_time_ns() - start)
             if at % 8 == 0:
                 start = time.thread_time_ns()
-                whole(history, recorder._redactor)
+                whole(history)
                 all_of_it.append(time.thread_time_ns() - start)
         used = (run.content.bytes - before) / TURNS
         run.close()

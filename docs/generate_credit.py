@@ -1,7 +1,7 @@
 # ruff: noqa: INP001, E501 - a script beside the page that it writes, with text of that page
 """Measure estimators of credit in the world with planted truth and write docs/credit.md: `make credit`.
 
-Takes some minutes. The last section of the page is a small run, which a test makes again
+Takes some minutes; with the argument `stopping` that section alone is measured anew. The last section of the page is a small run, which a test makes again
 and compares: where code or world change, the page must be made anew.
 """
 
@@ -30,6 +30,8 @@ RUNS = 16
 TOPOLOGIES = 200
 
 COSTS = (0.02, 0.05)
+
+STOPPING, SMALL = "## When to stop?", "## A small run"
 
 METHODS = ("reachability", "dominator", "flow", "decay", "critical_path", "last_writer")
 
@@ -233,22 +235,11 @@ def small() -> list[str]:
     return [*table(("measured", "row", "value"), lines), "", *topologies(range(10))]
 
 
-def page() -> str:
-    """The whole page; takes minutes."""
-    found = measured(SEEDS, COUNT, REPLAYS, RUNS)
-    lines = [HEAD.format(seeds=len(SEEDS), count=COUNT)]
-    lines += render(found, REPLAYS, RUNS)
-    lines += ["", "## Which kind of team?", ""]
-    lines += [
-        f"Runs of {TOPOLOGIES} teams a kind, and of two kinds one after the other. Who made the world made the rules, too, so "
-        "this shows where they confuse kinds more than how often. A hierarchical team that used one lead, or a centralized "
-        "one that used one worker, is in that run no more than it looks like; `mixed` is two kinds one after the other, and "
-        "is recognised where both have their share of the activations.",
+def stopping_section() -> list[str]:
+    """The section on stopping, its heading first."""
+    lines = [
+        STOPPING,
         "",
-    ]
-    lines += topologies(range(TOPOLOGIES))
-    lines += ["", "## When to stop?", ""]
-    lines += [
         "A lead sends two workers out a round, at most 12 rounds. Each tries one of six requirements, harder in some tasks; rounds "
         "break what was met now and then, and runs get stuck. What is seen are the critic's noisy verdict, agreement, "
         "novelty, repeats, failures and the like. The log stops by chance, with a known hazard, and graded four of five "
@@ -263,9 +254,26 @@ def page() -> str:
     for cost in COSTS:
         lines += ["", f"From runs as the log stopped them, {cost} a round:", ""]
         lines += stopping(partial(log_trials.stop_by_logs, cost=cost), SEEDS)
+    return lines
+
+
+def page() -> str:
+    """The whole page; takes minutes."""
+    found = measured(SEEDS, COUNT, REPLAYS, RUNS)
+    lines = [HEAD.format(seeds=len(SEEDS), count=COUNT)]
+    lines += render(found, REPLAYS, RUNS)
+    lines += ["", "## Which kind of team?", ""]
     lines += [
+        f"Runs of {TOPOLOGIES} teams a kind, and of two kinds one after the other. Who made the world made the rules, too, so "
+        "this shows where they confuse kinds more than how often. A hierarchical team that used one lead, or a centralized "
+        "one that used one worker, is in that run no more than it looks like; `mixed` is two kinds one after the other, and "
+        "is recognised where both have their share of the activations.",
         "",
-        "## A small run",
+    ]
+    lines += topologies(range(TOPOLOGIES))
+    lines += ["", *stopping_section(), ""]
+    lines += [
+        SMALL,
         "",
         "Seed 7, one team a kind, made again by a test.",
         "",
@@ -275,5 +283,12 @@ def page() -> str:
     return "\n".join(lines).rstrip() + "\n"
 
 
+def page_with_stopping_anew() -> str:
+    """The page as it is, but for the section on stopping, which has code of its own."""
+    before, _, rest = PAGE.read_text(encoding="utf-8").partition(STOPPING)
+    return before + "\n".join(stopping_section()) + "\n\n" + SMALL + rest.partition(SMALL)[2]
+
+
 if __name__ == "__main__":
-    PAGE.write_text(page(), encoding="utf-8")
+    made = page_with_stopping_anew() if sys.argv[1:] == ["stopping"] else page()
+    PAGE.write_text(made, encoding="utf-8")

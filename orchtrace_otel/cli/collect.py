@@ -13,6 +13,8 @@ from orchtrace_otel.cli._console import tell
 from orchtrace_otel.errors import ConfigError, MissingDependencyError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from orchtrace_otel.collect.server import Options
 
 _HOW_TO_INSTALL: Final = (
@@ -23,12 +25,39 @@ _NONE: Final = "none"
 _MIB: Final = 2**20
 
 
+_FILE: Final = click.Path(path_type=Path, exists=True, dir_okay=False)
+_SECONDS: Final = click.FloatRange(min=0)
+_AMOUNT: Final = click.IntRange(min=1)
+
+
+def _bound(
+    name: str, default: int, text: str
+) -> Callable[[Callable[..., int]], Callable[..., int]]:
+    return click.option(name, default=default, type=_AMOUNT, show_default=True, help=text)
+
+
 @click.command("collect", short_help="Receive OTLP and write whole runs into a folder.")
 @click.option("--store", required=True, type=click.Path(path_type=Path), help="Folder of the runs.")
-@click.option("--http", default="127.0.0.1:4318", metavar="HOST:PORT", show_default=True)
-@click.option("--grpc", default="127.0.0.1:4317", metavar="HOST:PORT", show_default=True)
 @click.option(
-    "--tables", default="jsonl", show_default=True, help="Exporter that writes the store."
+    "--http",
+    default="127.0.0.1:4318",
+    metavar="HOST:PORT",
+    show_default=True,
+    help="Where to take OTLP over HTTP.",
+)
+@click.option(
+    "--grpc",
+    default="127.0.0.1:4317",
+    metavar="HOST:PORT",
+    show_default=True,
+    help="Where to take OTLP over gRPC.",
+)
+@click.option(
+    "--tables",
+    default="jsonl",
+    show_default=True,
+    metavar="NAME",
+    help="What writes the store: jsonl, parquet, or another exporter.",
 )
 @click.option(
     "--fsync",
@@ -37,25 +66,35 @@ _MIB: Final = 2**20
     show_default=True,
     help="Wait for the disk before each answer, once a second, or never.",
 )
+@click.option("--token-file", type=_FILE, help="File with the token that senders must have.")
+@click.option("--tls-cert", type=_FILE, help="Certificate, for TLS on both.")
+@click.option("--tls-key", type=_FILE, help="Its private key.")
 @click.option(
-    "--token-file",
-    type=click.Path(path_type=Path, exists=True, dir_okay=False),
-    help="File with the bearer token that senders must have.",
+    "--grace",
+    default=10.0,
+    type=_SECONDS,
+    show_default=True,
+    help="Seconds from a run's root to its end; exporters of other processes are late.",
 )
-@click.option("--tls-cert", type=click.Path(path_type=Path, exists=True, dir_okay=False))
-@click.option("--tls-key", type=click.Path(path_type=Path, exists=True, dir_okay=False))
 @click.option(
-    "--grace", default=10.0, show_default=True, help="Seconds from a root to its run's end."
+    "--idle",
+    default=600.0,
+    type=_SECONDS,
+    show_default=True,
+    help="Seconds of silence that end a run without a root.",
 )
-@click.option("--idle", default=600.0, show_default=True, help="Seconds of silence that end a run.")
-@click.option("--keep-hours", default=24.0, show_default=True, help="For spans of stored runs.")
-@click.option("--keep-mib", default=2048, show_default=True, help="Likewise, in all.")
-@click.option("--max-request-mib", default=32, show_default=True, help="Of one request, unpacked.")
-@click.option("--max-open-runs", default=20_000, show_default=True)
 @click.option(
-    "--max-open-mib", default=288, show_default=True, help="Spans of open runs in memory."
+    "--keep-hours",
+    default=24.0,
+    type=_SECONDS,
+    show_default=True,
+    help="Hours for which stored runs take late spans.",
 )
-@click.option("--max-spans", default=100_000, show_default=True, help="Spans of one OTel trace.")
+@_bound("--keep-mib", 2_048, "MiB of spans that are kept for it.")
+@_bound("--max-request-mib", 32, "MiB of a request, unpacked.")
+@_bound("--max-open-runs", 20_000, "OTel traces open at once; beyond it the oldest close.")
+@_bound("--max-open-mib", 288, "MiB of their spans in memory; likewise.")
+@_bound("--max-spans", 100_000, "Spans of an OTel trace; further ones are rejected.")
 def command(**given: Any) -> int:
     """Receive OTLP over HTTP and gRPC, and write each run once it is whole.
 

@@ -458,6 +458,8 @@ def collect(*options: str) -> subprocess.CompletedProcess[str]:
         (["--grpc", "127.0.0.1:99999"], "--grpc must be HOST:PORT"),
         (["--tls-cert", str(TLS / "loopback.crt")], "TLS needs a certificate and its key"),
         (["--tables", "nowhere"], "exporters need the form"),
+        (["--max-spans", "0"], "0 is not in the range x>=1"),
+        (["--grace", "-1"], "-1.0 is not in the range x>=0"),
     ],
 )
 def test_wrong_usage_is_told_in_a_line(options: list[str], said: str, tmp_path: Path) -> None:

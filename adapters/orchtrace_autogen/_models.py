@@ -23,7 +23,7 @@ from orchtrace_otel.content import gate
 from orchtrace_otel.spans import Interval, Value, is_suppressed, open_turn, outcome
 
 if TYPE_CHECKING:
-    from orchtrace_otel.content.recorder import OpenTurn
+    from orchtrace_otel.content.opened import OpenTurn
 
 _INSIDE: Final = create_key("orchtrace-autogen-model-call")
 

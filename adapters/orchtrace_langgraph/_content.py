@@ -14,7 +14,7 @@ from orchtrace_otel._guard import guarded
 from orchtrace_otel.content import active, messages, tokens
 
 if TYPE_CHECKING:
-    from orchtrace_otel.content.recorder import OpenTurn
+    from orchtrace_otel.content.opened import OpenTurn
     from orchtrace_otel.spans import Interval, Run, Scope
 
 _ROLES: Final[Mapping[str, str]] = {

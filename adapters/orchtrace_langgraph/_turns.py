@@ -24,7 +24,7 @@ from orchtrace_otel.content import gate
 from orchtrace_otel.spans import Interval, Value
 
 if TYPE_CHECKING:
-    from orchtrace_otel.content.recorder import OpenTurn
+    from orchtrace_otel.content.opened import OpenTurn
 
 _MOST_CALLS: Final = 4_096
 """Tool calls that a turn asked for and that no tool has answered yet."""

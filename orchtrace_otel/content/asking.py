@@ -23,7 +23,7 @@ from orchtrace_otel.content.tokens import of_answer, part, version_of
 from orchtrace_otel.spans import Interval, Value
 
 if TYPE_CHECKING:
-    from orchtrace_otel.content.recorder import OpenTurn
+    from orchtrace_otel.content.opened import OpenTurn
 
 
 class ask:  # noqa: N801 - a verb, used as `with ask(...)`

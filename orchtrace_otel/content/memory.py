@@ -6,7 +6,10 @@ import os
 import threading
 import weakref
 from collections.abc import Sequence
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+
+if TYPE_CHECKING:
+    from orchtrace_otel.spans import Run
 
 Witness: TypeAlias = tuple[Any, ...]
 """The parts of a message that tell whether it is still what it was; see `RunMemory.find`."""
@@ -126,3 +129,12 @@ def _is_text(witness: Witness) -> bool:
         if part is not None and part.__class__ is not str:
             return False
     return True
+
+
+def memory_of(run: Run) -> RunMemory:
+    """Return what a run has kept so far."""
+    memory = run.content
+    # The child of a fork has a copy whose lock nobody may ever let go of.
+    if not isinstance(memory, RunMemory) or memory.process != os.getpid():
+        memory = run.content = RunMemory()
+    return memory

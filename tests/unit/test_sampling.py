@@ -87,11 +87,11 @@ SAMPLED_OUT = """
 
     team()
     orchtrace.flush()
-    print(len(traces.seen), [e.verb for t in traces.seen for e in t.events], traces.seen[0].rewards)
+    print(len(traces.seen), [e.verb for t in traces.seen for e in t.events], traces.seen[0].rewards.get("task"))
     print(len(spans.get_finished_spans()), len(logs.get_finished_logs()) > 0)
     orchtrace.shutdown()
 """
-WHOLE = "1 ['begin', 'spawn', 'return', 'stop'] {'task': 1.0}\n"
+WHOLE = "1 ['begin', 'spawn', 'return', 'stop'] 1.0\n"
 
 
 def test_a_run_that_is_sampled_out_is_built_and_scored_and_goes_nowhere_else() -> None:

@@ -96,7 +96,7 @@ def test_spans_carry_the_conventions_names_and_ours() -> None:
         "orchtrace.edges": (f"return:{ids(agent)}.close",),
     }
     of_root = attributes(root)
-    measures = {key for key in of_root if key.startswith(a.METRIC_PREFIX)}
+    measures = {key for key in of_root if key.startswith((a.METRIC_PREFIX, a.REWARD_PREFIX))}
     assert {key: of_root[key] for key in of_root.keys() - measures} == {
         "gen_ai.operation.name": "invoke_workflow",
         "gen_ai.workflow.name": "readers",
@@ -108,9 +108,10 @@ def test_spans_carry_the_conventions_names_and_ours() -> None:
         "orchtrace.task.id": "q-17",
         "orchtrace.tag.split": "dev",
     }
-    assert {key.removeprefix(a.METRIC_PREFIX) for key in measures} == set(
-        captured.trace.metrics or {}
-    )
+    trace = captured.trace
+    assert measures == {a.METRIC_PREFIX + name for name in trace.metrics or {}} | {
+        a.REWARD_PREFIX + name for name in trace.rewards
+    }
 
 
 def test_every_edge_is_a_link_too() -> None:

@@ -87,7 +87,8 @@ SAMPLED_OUT = """
 
     team()
     orchtrace.flush()
-    print(len(traces.seen), [e.verb for t in traces.seen for e in t.events], traces.seen[0].rewards.get("task"))
+    task = traces.seen[0].rewards.get("task")
+    print(len(traces.seen), [e.verb for t in traces.seen for e in t.events], task)
     print(len(spans.get_finished_spans()), len(logs.get_finished_logs()) > 0)
     orchtrace.shutdown()
 """

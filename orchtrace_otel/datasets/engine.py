@@ -134,8 +134,13 @@ def _row(outcome: Outcome) -> dict[str, Any]:
     if isinstance(outcome, Dropped):
         turns = [] if outcome.turn is None else [outcome.turn]
         return {"runs": [outcome.run], "turns": turns, "reason": outcome.reason}
+    try:
+        text = orjson.dumps(outcome.data).decode()
+    except TypeError:  # half a surrogate pair, a number beyond 64 bits: no loader reads it
+        turns = list(outcome.turns)
+        return {"runs": list(outcome.runs), "turns": turns, "reason": "unwritable"}
     return {
-        "record": orjson.dumps(outcome.data).decode(),
+        "record": text,
         "runs": list(outcome.runs),
         "turns": list(outcome.turns),
         "weight": outcome.weight,

@@ -21,10 +21,10 @@ from orchtrace_otel.datasets.chat import chat
 from orchtrace_otel.datasets.check import Check
 from orchtrace_otel.datasets.contents import Contents
 from orchtrace_otel.datasets.files import Output
-from orchtrace_otel.datasets.runs import Record
+from orchtrace_otel.datasets.runs import Dropped, Record
 from orchtrace_otel.datasets.tasks import clusters, split_of
 from orchtrace_otel.datasets.writer import open_writer
-from orchtrace_otel.errors import ContentError, TraceFormatError
+from orchtrace_otel.errors import ContentError
 from orchtrace_otel.tables.reading import Bad, Item, read
 from orchtrace_otel.tables.rows import rows_of
 from orchtrace_otel.tables.spool import Counts, Spool
@@ -220,6 +220,9 @@ def _write(made: Any, report: Report, output: Output | None) -> None:
         if isinstance(outcome, Record) and text is not None and output is not None:
             if output.write(split, outcome, text):
                 report.check.count(outcome)
+            else:
+                turn = outcome.turns[0] if outcome.turns else None
+                report.check.count(Dropped("duplicate", outcome.runs[0], turn))
         else:
             report.check.count(outcome)
         if isinstance(outcome, Record) and output is None:
@@ -227,10 +230,7 @@ def _write(made: Any, report: Report, output: Output | None) -> None:
 
 
 def _pages(job: Job, report: Report, license_id: str) -> dict[str, str]:
-    try:
-        made_by = f"orchtrace-otel {version('orchtrace-otel')}"
-    except ImportError as error:  # pragma: no cover - only where it is not installed at all
-        raise TraceFormatError(str(error)) from error
+    made_by = f"orchtrace-otel {version('orchtrace-otel')}"
     facts = {"made_by": made_by, "license": license_id, "job": job.to_dict(), **report.to_dict()}
     document = orjson.dumps(facts, option=orjson.OPT_INDENT_2).decode()
     return {"dataset.json": document + "\n", "README.md": card(facts)}

@@ -15,10 +15,12 @@ import orjson
 from orchtrace_otel.datasets.runs import Record
 from orchtrace_otel.errors import ConfigError
 from orchtrace_otel.tables.arrow import pyarrow
+from orchtrace_otel.tables.scratch import Scratch
 
 if TYPE_CHECKING:
     from orchtrace_otel.datasets.writer import Writer
 
+_SEEN: Final = "create table seen (digest blob primary key) without rowid;"
 _GATHERED: Final = 1_024
 """Rows that go into a Parquet file at a time."""
 
@@ -109,15 +111,19 @@ class Output:
             raise ConfigError(msg)
         self._out = out
         self._writer = writer
-        self._seen: set[bytes] | None = set() if deduplicate else None
         self._sinks: dict[str, Sink] = {}
         self._hash = hashlib.sha256()
         self.counts: Counter[str] = Counter()
         self.duplicates = 0
         self.draft = out.with_name(f".{out.name}.{os.getpid()}")
-        with _named(self.draft):
-            self.draft.mkdir(parents=True)
-            self._lineage = JsonLines(self.draft / "lineage.jsonl")
+        try:
+            with _named(self.draft):
+                self.draft.mkdir(parents=True)
+                self._lineage = JsonLines(self.draft / "lineage.jsonl")
+            self._seen = Scratch(_SEEN) if deduplicate else None
+        except OSError:
+            shutil.rmtree(self.draft, ignore_errors=True)
+            raise
 
     def __enter__(self) -> Self:
         return self
@@ -139,10 +145,10 @@ class Output:
         """
         if self._seen is not None:
             digest = hashlib.blake2b(text.encode(), digest_size=16).digest()
-            if digest in self._seen:
+            if self._seen.one("select 1 from seen where digest = ?", (digest,)) is not None:
                 self.duplicates += 1
                 return False
-            self._seen.add(digest)
+            self._seen.execute_many("insert into seen values (?)", [(digest,)])
         number = self.counts[split]
         lineage = _lineage(split, number, record)
         line = orjson.dumps(lineage).decode()
@@ -167,13 +173,20 @@ class Output:
             if self._out.exists():
                 self._out.rmdir()
             self.draft.rename(self._out)
+        self._let_go()
 
     def discard(self) -> None:
         """Leave nothing behind."""
+        self._let_go()
         for sink in (*self._sinks.values(), self._lineage):
             with suppress(Exception):
                 sink.close()
         shutil.rmtree(self.draft, ignore_errors=True)
+
+    def _let_go(self) -> None:
+        if self._seen is not None:
+            self._seen.close()
+            self._seen = None
 
 
 class _named:  # noqa: N801 - used as `with _named(path)`

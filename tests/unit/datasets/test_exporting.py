@@ -212,7 +212,8 @@ def test_a_verdict_leaks_into_no_prompt(recorder: Recorder) -> None:
 def test_equal_records_are_written_once_where_that_is_asked_for(recorder: Recorder) -> None:
     """Else each call has its own."""
     folder = write(recorder.folder / "in", [run(recorder, number) for number in (1, 2, 3)])
-    assert exported(recorder, folder, deduplicate=True).check.records == 1
+    report = exported(recorder, folder, deduplicate=True)
+    assert (report.check.records, report.check.calls) == (1, {"duplicate": 2})
     again = Recorder(recorder.folder / "again")
     runs = [run(again, number) for number in (1, 2, 3)]
     assert exported(again, write(again.folder / "in", runs)).check.records == 3
@@ -394,6 +395,23 @@ def test_without_a_store_a_format_of_content_refuses(recorder: Recorder) -> None
     assert "1 no_content" in str(report.check.refusal)
     assert "--content" in str(report.check.refusal)
     assert not (recorder.folder / "out").exists()
+
+
+def test_a_record_that_json_cannot_hold_is_dropped_alone(
+    recorder: Recorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Half a surrogate pair is no text; the other records are written."""
+
+    class Odd(Lines):
+        def records(self, group: Group) -> Any:
+            for place, record in enumerate(super().records(group)):
+                data = {"said": "\udc00"} if place == 0 else record.data
+                yield replace(record, data=data)
+
+    monkeypatch.setattr(Entry, "load", lambda _: Odd)
+    folder = write(recorder.folder / "in", [run(recorder, number) for number in (1, 2)])
+    report = exported(recorder, folder)
+    assert (report.check.records, report.check.calls) == (1, {"unwritable": 1})
 
 
 def test_no_runs_at_all_are_refused(tmp_path: Path) -> None:

@@ -63,7 +63,7 @@ class Builder:
         closer: What builds and stores them.
         archive: What was kept of runs that closed before.
         spool: What holds the records of open runs.
-        bounds: For parts that are read again.
+        bounds: How much may be open at once, also while the spool is taken up again.
 
     Attributes:
         fault: Why nothing can be stored; None while all goes well.
@@ -112,7 +112,7 @@ class Builder:
             if record.kind == LOGS:
                 content = verdicts(parse(record.payload), Rejected())
             else:
-                content = list(parts_of(record.payload, self._bounds))
+                content = list(parts_of(record.payload))
             self._absorb(Accepted(record.segment, content, 0), time.monotonic())
             if self.runs.size > self._bounds.open_bytes:
                 self._round(is_last=False)
@@ -189,7 +189,7 @@ class Builder:
         kept = self._archive.spans(trace_id)
         opened = self.runs.open(trace_id, now)
         for data in kept:
-            for part in parts_of(data, self._bounds):
+            for part in parts_of(data):
                 self.runs.take(opened, part, now)
         opened.kept = len(opened.parts)
         return opened

@@ -5,6 +5,7 @@ A span that cannot be taken is left out and said so; the rest of its batch is ke
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from typing import Any, Final
 
@@ -18,6 +19,9 @@ _TRACE_ID: Final = 16
 _SPAN_ID: Final = 8
 _NO_TRACE: Final = bytes(_TRACE_ID)
 _NO_SPAN: Final = bytes(_SPAN_ID)
+
+_MOST_TIMES: Final = 2
+"""How much larger than the largest request its parts may be, which repeat what spans share."""
 
 _RUN_ID_DIGITS: Final = 2 * _TRACE_ID + 1 + 2 * _SPAN_ID
 _RUN_ID: Final = (
@@ -93,8 +97,13 @@ def cut(request: Any, bounds: Bounds, rejected: Rejected) -> list[Part]:
         request: An `ExportTraceServiceRequest`.
         bounds: What a span may hold.
         rejected: Where to say what was left out.
+
+    Raises:
+        RefusedError: If the parts, each with its resource and scope, are too much together.
     """
     found: dict[bytes, Part] = {}
+    pieces: dict[bytes, list[bytes]] = {}
+    room = _MOST_TIMES * bounds.request_bytes
     for resource in request.resource_spans:
         head = _head(resource, resource.resource if resource.HasField("resource") else None)
         for scope in resource.scope_spans:
@@ -102,11 +111,22 @@ def cut(request: Any, bounds: Bounds, rejected: Rejected) -> list[Part]:
             spans: dict[bytes, list[bytes]] = {}
             for span in scope.spans:
                 _take(span, spans, found, bounds, rejected)
+            room -= (len(head) + len(inner)) * len(spans) + sum(map(_size, spans.values()))
+            if room < 0:
+                msg = (
+                    "a request must not name one resource for so many traces; send smaller batches"
+                )
+                raise RefusedError(msg, "too_large")
             for trace_id, encoded in spans.items():
-                of_scope = inner + b"".join(encoded)
-                of_resource = head + _field(2, of_scope)
-                found[trace_id].data += _field(1, of_resource)
+                of_scope = _field(2, inner + b"".join(encoded))
+                pieces.setdefault(trace_id, []).append(_field(1, head + of_scope))
+    for trace_id, part in found.items():
+        part.data = b"".join(pieces[trace_id])
     return list(found.values())
+
+
+def _size(encoded: list[bytes]) -> int:
+    return sum(map(len, encoded))
 
 
 def _take(
@@ -190,6 +210,17 @@ def span_count(parts: list[Part]) -> int:
     return sum(len(part.marks) for part in parts)
 
 
-def parts_of(body: bytes, bounds: Bounds) -> Iterator[Part]:
-    """Cut what was checked and kept before, such as a record of the spool."""
-    yield from cut(parse(body), bounds, Rejected())
+def parts_of(body: bytes) -> Iterator[Part]:
+    """Cut what was checked and kept before, such as a record of the spool.
+
+    It was acknowledged, so no bound applies, were they set lower since.
+    """
+    yield from cut(parse(body), _UNBOUNDED, Rejected())
+
+
+_UNBOUNDED: Final = Bounds(
+    request_bytes=sys.maxsize,
+    span_bytes=sys.maxsize,
+    span_attributes=sys.maxsize,
+    span_links=sys.maxsize,
+)

@@ -46,7 +46,7 @@ class Steps:
         """Take spans as the writer hands them over."""
         body = encoded(spans)
         segment = self.collector.spool.append([(SPANS, body)])
-        self.builder.put(Accepted(segment, list(parts_of(body, Bounds())), 0))
+        self.builder.put(Accepted(segment, list(parts_of(body)), 0))
 
     def judge(self, verdict: Verdict) -> None:
         """Take a late reward, likewise."""
@@ -182,7 +182,7 @@ def test_a_root_of_any_time_can_be_stored(start: int, steps: Steps, tmp_path: Pa
         span.start_time_unix_nano = span.end_time_unix_nano = start
     body = request.SerializeToString()
     segment = steps.collector.spool.append([(SPANS, body)])
-    steps.builder.put(Accepted(segment, list(parts_of(body, Bounds())), 0))
+    steps.builder.put(Accepted(segment, list(parts_of(body)), 0))
     assert steps.step()
     assert len(stored(tmp_path)) == 2
 
@@ -206,6 +206,19 @@ def test_a_run_that_stays_open_does_not_keep_old_segments(
     again = Steps(tmp_path, NOW)
     again.builder.replay(again.collector.spool.replay())
     put_off_now(again)
+    assert again.step()
+    assert stored(tmp_path) == as_stored(traces)
+    again.end()
+
+
+def test_what_was_taken_under_wider_bounds_is_taken_up_under_narrow_ones(tmp_path: Path) -> None:
+    """Options that change between two starts cost nothing that was acknowledged."""
+    steps = Steps(tmp_path, LATER)
+    traces, spans = recorded(2, random.Random(5))  # noqa: S311
+    steps.send(spans)
+    steps.end()
+    again = Steps(tmp_path, NOW, request_bytes=10, span_bytes=10, span_links=1, trace_spans=1)
+    again.builder.replay(again.collector.spool.replay())
     assert again.step()
     assert stored(tmp_path) == as_stored(traces)
     again.end()

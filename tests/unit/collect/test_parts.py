@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from orchtrace_otel import otlp
-from orchtrace_otel.collect.admission import Bounds
+from orchtrace_otel.collect.admission import Bounds, RefusedError
 from orchtrace_otel.collect.json_bodies import read_logs, read_traces
 from orchtrace_otel.collect.parts import Part, Rejected, cut, parse, parts_of
 from orchtrace_otel.collect.verdicts import verdicts
@@ -88,6 +88,32 @@ def test_resources_and_scopes_stay_apart() -> None:
     assert flat(ExportTraceServiceRequest.FromString(part.data)) == flat(request)
 
 
+def test_a_resource_is_not_repeated_without_end() -> None:
+    """A small request cannot become a huge one by naming a large resource for many traces."""
+    request = ExportTraceServiceRequest()
+    resource = request.resource_spans.add()
+    resource.resource.attributes.add(key="essay").value.string_value = "x" * 10_000
+    spans = resource.scope_spans.add().spans
+    for number in range(1, 300):
+        spans.add(trace_id=number.to_bytes(16, "big"), span_id=b"s" * 8)
+    small = Bounds(request_bytes=1_000_000)
+    assert request.ByteSize() < small.request_bytes / 10
+    with pytest.raises(RefusedError) as caught:
+        cut(request, small, Rejected())
+    assert caught.value.why == "too_large"
+    assert len(cut(request, Bounds(), Rejected())) == 299
+
+
+def test_many_resources_of_one_trace_are_one_part() -> None:
+    """Each span with a resource of its own: one part, with all of them."""
+    request = ExportTraceServiceRequest()
+    for number in range(1, 5_000):
+        span = request.resource_spans.add().scope_spans.add().spans.add(trace_id=b"t" * 16)
+        span.span_id = number.to_bytes(8, "big")
+    (part,) = cut(request, BOUNDS, Rejected())
+    assert ExportTraceServiceRequest.FromString(part.data) == request
+
+
 def test_equal_spans_have_equal_marks_and_others_do_not() -> None:
     """However they are batched: that is how resends are known."""
     with capture(deterministic=False) as captured:
@@ -96,7 +122,7 @@ def test_equal_spans_have_equal_marks_and_others_do_not() -> None:
     single = [mark for span in captured.spans for mark in cut_all(encoded([span]))[0].marks]
     assert sorted(whole) == sorted(single)
     assert len(set(whole)) == len(whole)
-    (again,) = parts_of(cut_all(encoded(captured.spans))[0].data, BOUNDS)
+    (again,) = parts_of(cut_all(encoded(captured.spans))[0].data)
     assert again.marks == whole
 
 

@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from orchtrace_otel import attributes as a
-from orchtrace_otel.collect.admission import Bounds
 from orchtrace_otel.collect.parts import Part, parts_of
 from orchtrace_otel.collect.runs import Closing, OpenRuns
 
@@ -26,7 +25,7 @@ def part(*spans: tuple[int, int | None, int | None], trace_id: bytes = TRACE) ->
         if root is not None:
             value = added.attributes.add(key=a.RUN_ID).value
             value.string_value = f"{trace_id.hex()}-{root:016x}"
-    (found,) = parts_of(request.SerializeToString(), Bounds())
+    (found,) = parts_of(request.SerializeToString())
     return found
 
 
@@ -157,7 +156,7 @@ def test_nothing_is_forgotten_and_sizes_add_up(arrivals: list[tuple[int, int, in
 
     def look(at: float) -> None:
         for opened, _ in clock.runs.due(at):
-            parts = [one for data in opened.parts for one in parts_of(data, Bounds())]
+            parts = [one for data in opened.parts for one in parts_of(data)]
             spans = [mark for one in parts for mark in one.marks]
             assert len(set(spans)) == len(opened.marks)
             closed.append((opened.trace_id, len(opened.marks)))

@@ -19,7 +19,9 @@ START = "<!-- From here on made by docs/generate_datasets.py; edit nothing below
 def lines() -> Iterator[str]:
     """The generated part, line by line."""
     yield from (START, "", "## Formats", "", "| format | for | needs |", "|---|---|---|")
-    writers = [open_writer(name) for name in sorted(known_writers())]
+    known = known_writers().items()
+    ours = sorted(name for name, entry in known if entry.dist.name == "orchtrace-otel")
+    writers = [open_writer(name) for name in ours]
     for writer in writers:
         needs = ", ".join(sorted(writer.needs)) or "nothing"
         yield f"| `{writer.name}` | {writer.about} | {needs} |"

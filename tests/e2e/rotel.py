@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import httpx
 import orjson
 
 from tests.collecting import Collecting, at_first, eventually, free_port, stored
@@ -93,4 +94,18 @@ def assert_stored(
     try:
         eventually(are_equal, within_s)
     except AssertionError:
-        assert found == expected  # says where they differ
+        raise AssertionError(_differences(collector, found, expected)) from None
+
+
+def _differences(
+    collector: Collecting, found: dict[str, dict[str, Any]], expected: dict[str, dict[str, Any]]
+) -> str:
+    """Say what is missing, what differs in which events, and what the collector counted."""
+    lines = [f"{run_id} is missing" for run_id in expected.keys() - found.keys()]
+    for run_id, document in found.items():
+        if document != expected[run_id]:
+            keys = [key for key in document if document[key] != expected[run_id].get(key)]
+            flags = document["events"][-1]["flags"]
+            lines.append(f"{run_id} differs in {keys}, flagged {flags}")
+    counted = httpx.get(f"{collector.url}/metrics").text.splitlines()
+    return "\n".join([*lines, *(line for line in counted if not line.startswith("#"))])

@@ -1,8 +1,9 @@
 """What an agent's own code can say of its orchestration: spawn, delegate, message, and so on.
 
 Each verb records an instant of the agent that is current, caused by what that agent
-did last. Outside a run they do nothing, and what is wrong with their arguments is
-logged, never raised: they run in the middle of the host's work.
+did last. Outside a run, and where instrumentation is suppressed, they do nothing;
+what is wrong with their arguments is logged, never raised: they run in the middle of
+the host's work.
 """
 
 from __future__ import annotations
@@ -304,6 +305,8 @@ def record_reward(  # noqa: PLR0913 - one keyword a field of the record
         se=se,
         version=version,
     )
+    if spans.is_suppressed(otel_context.get_current()):
+        return
     run = current_run()
     if (
         run is not None
@@ -343,10 +346,11 @@ def _refuse(must: str, given: object, what: str) -> None:
 
 
 def _recording() -> Scope | None:
-    scope = spans.scope_of(otel_context.get_current())
+    context = otel_context.get_current()
+    scope = spans.scope_of(context)
     if scope is None or not scope.run.is_recording or scope.run.is_closed:
         return None
-    return scope
+    return None if spans.is_suppressed(context) else scope
 
 
 def _say(scope: Scope, verb: str, facts: dict[str, Value], to: str | None = None) -> Mark:

@@ -8,7 +8,15 @@ be run again, is asked.
 from __future__ import annotations
 
 from orchtrace_otel.replay.change import Change
-from orchtrace_otel.replay.players import PARTS, Part, Player, Slot, describe, find_slots
+from orchtrace_otel.replay.players import (
+    PARTS,
+    Part,
+    Player,
+    Slot,
+    describe,
+    find_reads,
+    find_slots,
+)
 from orchtrace_otel.replay.replayer import PlainReplay, Replayer, Score
 from orchtrace_otel.replay.tools import Recording, is_replaying, record
 
@@ -23,6 +31,7 @@ __all__ = [
     "Score",
     "Slot",
     "describe",
+    "find_reads",
     "find_slots",
     "is_replaying",
     "record",

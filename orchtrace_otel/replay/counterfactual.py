@@ -13,7 +13,7 @@ from orchtrace_otel.replay.game import Game
 from orchtrace_otel.replay.games import MOST_EXACT, coalitions, free
 from orchtrace_otel.replay.journal import Journal
 from orchtrace_otel.replay.methods import METHODS
-from orchtrace_otel.replay.players import Part, Player, Slot, agents_of, find_slots
+from orchtrace_otel.replay.players import Part, Player, Slot, agents_of, find_reads, find_slots
 from orchtrace_otel.replay.precedence import find_causes
 from orchtrace_otel.replay.progress import showing
 from orchtrace_otel.replay.replayer import FunctionReplayer, Replayer
@@ -175,7 +175,7 @@ def _players(
     if not isinstance(players, str):
         return list(dict.fromkeys(players))
     if players == "message":
-        return list(find_slots(trace))
+        return [*find_slots(trace), *find_reads(trace)]
     if players == "agent":
         return list(agents_of(trace))
     if players == "role":

@@ -65,6 +65,55 @@ def find_slots(trace: Trace) -> dict[Slot, str]:
     return found
 
 
+class Read(NamedTuple):
+    """What an agent wrote to a state it shares with others, as one of them read it.
+
+    Attributes:
+        src: Id of the event that closed the writer's work.
+        dst: Id of the event that opened the reader's.
+    """
+
+    src: str
+    dst: str
+
+
+def find_reads(trace: Trace) -> dict[Slot, Read]:
+    """Return the messages of a trace that go through a shared state: slot to its two ends.
+
+    They are `message` edges from the close of who wrote to the opening of who read, and
+    no events of their own: a team that shares a state addresses nobody. Ordinals count
+    the writer's instances first, then time.
+
+    Example:
+        >>> from orchtrace_otel.model import Edge, Event, Trace
+        >>> events = (Event("w.close", 1, "return", "scout", {"verb": "return"}),
+        ...           Event("r.open", 2, "spawn", "lead", {"verb": "spawn", "to": "cook"}))
+        >>> find_reads(Trace("run", "task", events, (Edge("w.close", "r.open", "message"),)))
+        {Slot(sender='scout', receiver='cook', ordinal=1): Read(src='w.close', dst='r.open')}
+    """
+    events = {event.id: event for event in trace.events}
+    found: list[tuple[Event, Event]] = []
+    for edge in trace.edges:
+        if edge.type == "message" and edge.dst.endswith(".open"):
+            src, dst = events.get(edge.src), events.get(edge.dst)
+            if src is not None and dst is not None and src.verb == "return":
+                found.append((src, dst))
+    found.sort(key=lambda ends: (*_life(ends[0]), *_life(ends[1])))
+    counts: Counter[tuple[str, str]] = Counter()
+    slots: dict[Slot, Read] = {}
+    for src, dst in found:
+        pair = (src.agent, str(dst.get("to", dst.agent)))
+        counts[pair] += 1
+        slots[Slot(*pair, counts[pair])] = Read(src.id, dst.id)
+    return slots
+
+
+def _life(event: Event) -> tuple[int, float, str]:
+    """Return what orders events by their agents' instances, which count, then by time."""
+    number = str(event.get("instance", "")).rpartition("#")[2]
+    return (int(number) if number.isdecimal() else 0, *_when(event))
+
+
 def _when(event: Event) -> tuple[float, str]:
     return (event.t, event.id)
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from opentelemetry import context as otel_context
+from opentelemetry.instrumentation.utils import suppress_instrumentation
 
 import orchtrace_otel as orchtrace
 from orchtrace_otel import _guard, spans
@@ -384,6 +385,36 @@ def test_verbs_after_the_run_has_stopped_do_nothing() -> None:
     with recording() as captured:
         asyncio.run(main())
     assert [event.verb for event in captured.trace.events] == ["begin", "stop"]
+
+
+def test_where_instrumentation_is_suppressed_verbs_do_nothing() -> None:
+    """Not a span, an edge, a reward or a reason to stop; what is announced there is forgotten."""
+
+    @orchtrace.agent("scout")
+    def scout() -> str:
+        return "found"
+
+    @orchtrace.team("team")
+    def team() -> str:
+        with suppress_instrumentation():
+            orchtrace.spawn("scout")
+            orchtrace.delegate("scout", task="look")
+            orchtrace.message("scout", "hurry")
+            orchtrace.decide("route", chosen="scout")
+            orchtrace.stop("no_progress")
+            orchtrace.record_reward("quality", 1.0)
+            with orchtrace.aggregate():
+                found = scout()
+        return found + scout()
+
+    with recording() as captured:
+        assert team() == "foundfound"
+    trace = captured.trace
+    verbs = [event.verb for event in trace.events]
+    assert verbs == ["begin", "spawn", "return", "stop"]
+    assert trace.stop is not None
+    assert trace.stop["stop_reason"] == "information_complete"
+    assert given_rewards(trace) == {}
 
 
 class Hostile:

@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, settings
 from opentelemetry import trace
 
 import orchtrace_otel as orchtrace
-from orchtrace_otel import _guard, adapter
+from orchtrace_otel import _guard, adapter, configuration
 
 # A machine that is busy is slow, which is no fault of the code: no deadlines.
 _SLOW_IS_FINE = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
@@ -41,6 +41,7 @@ def process_left_as_found(nothing_swallowed: None) -> Iterator[None]:
     users = {name: held.users for name, held in adapter._active.items()}
     yield
     orchtrace.shutdown()
+    configuration._lost.clear()
     trace._TRACER_PROVIDER, once._done = provider, was_set
     for name, held in list(adapter._active.items()):
         for _ in range(held.users - users.get(name, 0)):

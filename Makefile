@@ -6,6 +6,7 @@ VENV := .venv
 LOWEST := .venvs/lowest
 LANGGRAPHS := 0.6 1.0 1.1 newest
 PEERS := openinference traceloop genai
+TRAINERS := trl
 GRAPHS ?= 1000
 FUZZ ?= 20000
 PY := $(VENV)/bin/python
@@ -135,6 +136,22 @@ $(COEXISTENCE): beside-%:
 	.venvs/beside-$*/bin/python -m pip install --quiet --editable '.[langgraph]' \
 	  --requirement tests/coexistence/$*.txt
 	.venvs/beside-$*/bin/python -m pytest $(ARGS) tests/coexistence
+
+# The demo's runs, with what was said in them, for all trainers.
+.PHONY: demo-runs
+demo-runs: $(VENV)/.ready-dev
+	@rm -rf .venvs/demo
+	@OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT=EVENT_ONLY ORCHTRACE_STORE=.venvs/demo/content \
+	  $(VENV)/bin/orchtrace demo --out .venvs/demo/traces
+
+TRAINED := $(TRAINERS:%=trainer-%)
+
+.PHONY: test-trainers $(TRAINED)
+test-trainers: $(TRAINED) ## trainers load our data sets and take a step, offline; an environment each (1 to 2 GB)
+$(TRAINED): trainer-%: demo-runs
+	$(call make_venv,.venvs/$*)
+	.venvs/$*/bin/python -m pip install --quiet --editable '.[files]' --requirement tests/trainers/$*.txt
+	ORCHTRACE_DEMO=$(CURDIR)/.venvs/demo .venvs/$*/bin/python -m pytest --timeout 600 $(ARGS) tests/trainers/test_$*.py
 
 .PHONY: lint
 lint: $(VENV)/.ready-dev ## rules, format and one-way imports

@@ -12,7 +12,7 @@ class TrlSftTokens(Writer):
     """One row a call: the prompt's and the completion's ids, and a mask over both."""
 
     name: ClassVar[str] = "trl-sft-tokens"
-    about: ClassVar[str] = "TRL's SFTTrainer (1.16), pre-tokenised: input_ids, completion_mask"
+    about: ClassVar[str] = "TRL's SFTTrainer (1.16), pre-tokenised: input_ids and masks"
     needs: ClassVar[frozenset[Need]] = frozenset({Need.TOKENS})
     loses: ClassVar[tuple[str, ...]] = (
         "log probabilities and policy versions",
@@ -23,7 +23,10 @@ class TrlSftTokens(Writer):
         """Return a row for each call."""
         for call in group.calls:
             ids, mask = with_prompt(call)
-            yield of_call(call, {"input_ids": ids, "completion_mask": mask})
+            # Without a column `prompt` TRL heeds completion_mask only under
+            # completion_only_loss=True; assistant_masks always.
+            masks = {"completion_mask": mask, "assistant_masks": mask}
+            yield of_call(call, {"input_ids": ids, **masks})
 
 
 def with_prompt(call: Call) -> tuple[list[int], list[int]]:

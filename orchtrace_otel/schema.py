@@ -9,6 +9,7 @@ What the keys mean is said in `glossary.py`.
 from __future__ import annotations
 
 import json
+import logging
 import math
 from codecs import BOM_UTF8
 from dataclasses import dataclass
@@ -41,11 +42,15 @@ __all__ = [
     "Rule",
     "check",
     "dump",
+    "is_unfinished",
     "is_valid",
     "load",
     "read_lines",
     "trace_schema",
+    "writers_lock",
 ]
+
+_logger = logging.getLogger("orchtrace_otel")
 
 # --- writing --------------------------------------------------------------------------
 
@@ -255,11 +260,14 @@ def read_lines(path: str | os.PathLike[str]) -> Iterator[Line]:
 
     Empty lines and a byte order mark are passed over. A line that is no trace, such as
     one that was not written to its end, is yielded with its faults; the next ones follow.
+    The last line of a file that a writer appends to is left out while it has no end, and a
+    warning is logged: the writer is at it, or was killed and the next one takes it away.
 
     Raises:
         OSError: If the file cannot be read.
     """
-    with Path(path).open("rb") as file:
+    path = Path(path)
+    with path.open("rb") as file:
         if file.peek(len(BOM_UTF8)).startswith(BOM_UTF8):
             file.read(len(BOM_UTF8))
         lines: Iterator[tuple[int, bytes]] = (
@@ -277,7 +285,26 @@ def read_lines(path: str | os.PathLike[str]) -> Iterator[Line]:
                 return
             lines = chain(rest, lines)
         for number, text in chain([first], lines):
-            yield _read(number, text)
+            if not is_unfinished(path, number, text):
+                yield _read(number, text)
+
+
+def writers_lock(path: Path) -> Path:
+    """Return the lock file that whoever appends lines to a file of traces has beside it."""
+    return path.with_name(f".{path.name}.lock")
+
+
+def is_unfinished(path: Path, number: int, text: bytes) -> bool:
+    """Whether a line is half of one, at the end of a file that a writer appends to.
+
+    That is told in the log. Without a writer's lock beside it, as in a copy, half a line
+    is a fault like any other.
+    """
+    if text.endswith(b"\n") or _is_document(text) or not writers_lock(path).exists():
+        return False
+    why = "it is not written to its end, by a writer that is at it or was killed"
+    _logger.warning("%s:%d: left out, for %s", path, number, why)
+    return True
 
 
 def _is_opening(text: bytes) -> bool:

@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Final
 
 import orjson
 
+from orchtrace_otel.schema import writers_lock
+
 if TYPE_CHECKING:
     from collections.abc import Generator
     from pathlib import Path
@@ -52,7 +54,7 @@ class LineFile:
     def __init__(self, path: Path, max_bytes: int) -> None:
         self.path = path
         self._max_bytes = max_bytes
-        self._lock = path.with_name(f".{path.name}.lock")
+        self._lock = writers_lock(path)
 
     def check(self) -> None:
         """Open what `append` will open, so that a wrong place shows at once.

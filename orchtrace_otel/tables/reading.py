@@ -13,7 +13,7 @@ import orjson
 from orchtrace_otel.content.folders import open_folder
 from orchtrace_otel.errors import OrchtraceError
 from orchtrace_otel.model import Reward, Trace
-from orchtrace_otel.schema import read_lines
+from orchtrace_otel.schema import is_unfinished, read_lines
 from orchtrace_otel.tables.arrow import nest, unnest
 from orchtrace_otel.tables.lake import is_lake, parts, read_part
 from orchtrace_otel.tables.restore import trace_of
@@ -94,7 +94,7 @@ def _read_rewards(path: Path) -> Iterator[Item]:
     try:
         with path.open("rb") as lines:
             for number, line in enumerate(lines, 1):
-                if line.strip():
+                if line.strip() and not is_unfinished(path, number, line):
                     yield _reward(line, f"{path}:{number}")
     except OSError as error:
         yield Bad(str(path), f"must be a file that can be read, got {error.strerror!r}")

@@ -510,6 +510,21 @@ def test_a_last_line_that_breaks_off_is_said_to(tmp_path: Path, cut: int) -> Non
 
 
 @pytest.mark.parametrize("cut", [1, 9, 10, 20, len(GOOD) - 1])
+@pytest.mark.parametrize("before", [b"", GOOD + b"\n"])
+def test_half_a_line_at_the_end_of_a_file_that_is_written_is_left_out(
+    tmp_path: Path, cut: int, before: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A writer is at it, or was killed: that is told, and is no fault; anywhere else it is one."""
+    schema.writers_lock(tmp_path / "traces.jsonl").touch()
+    number = 1 + before.count(b"\n")
+    assert lines(tmp_path, before + GOOD[:cut]) == ([Line(1, TRACE)] if before else [])
+    assert f"traces.jsonl:{number}: left out, for it is not written to its end" in caplog.text
+    assert lines(tmp_path, before + GOOD)[-1] == Line(number, TRACE)
+    _, half, last = lines(tmp_path, GOOD + b"\n" + GOOD[:cut] + b"\n" + GOOD)
+    assert (half.trace, len(half.faults), last) == (None, 1, Line(3, TRACE))
+
+
+@pytest.mark.parametrize("cut", [1, 9, 10, 20, len(GOOD) - 1])
 def test_a_first_line_that_breaks_off_does_not_swallow_the_others(tmp_path: Path, cut: int) -> None:
     """Half a line at the start of a file is not taken for one document over many lines."""
     first, *others = lines(tmp_path, GOOD[:cut] + b"\n" + GOOD + b"\n" + GOOD + b"\n")

@@ -78,7 +78,7 @@ class State:
             known = self._written.get(channel)
             if known is None:
                 known = self._written[channel] = deque(maxlen=_MOST_WRITES)
-            elif (not keeps_all and known[-1].step != self._step) or _replaces(value):
+            elif (not keeps_all and known[-1].step != self._step) or replaces(value):
                 known.clear()
             elif known[-1].step == self._step and known[-1].marks is marks:
                 continue
@@ -117,7 +117,7 @@ def _since(written: deque[_Wrote], step: int) -> Iterable[_Wrote]:
         yield wrote
 
 
-def _replaces(value: Any) -> bool:
+def replaces(value: Any) -> bool:
     """Whether a value takes the place of all that a reducer kept; its class is asked, no more."""
     return type(value).__name__ == "Overwrite"
 

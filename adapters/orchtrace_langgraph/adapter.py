@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from orchtrace_langgraph import _graphs
 from orchtrace_otel.adapter import Adapter, Patches
+
+if TYPE_CHECKING:
+    from orchtrace_otel.model import Trace
+    from orchtrace_otel.replay import Replayer, Score
 
 
 class LangGraphAdapter(Adapter):
@@ -48,6 +52,15 @@ class LangGraphAdapter(Adapter):
             return None
         _graphs.graph_of(target).rename(name, role)
         return target
+
+    def replayer(self, target: Any, trace: Trace, score: Score) -> Replayer | None:
+        """Return what runs a graph again from its checkpoints; see `_replay.py`."""
+        if "langgraph.pregel" not in sys.modules:
+            return None
+        from orchtrace_langgraph import _replay  # noqa: PLC0415 - it imports LangGraph
+
+        recorded = _replay.find_recorded(target)
+        return None if recorded is None else _replay.GraphReplayer(recorded, trace, score)
 
     def demo(self) -> Any:
         """Run a research team on scripted models; see `demo.py`."""

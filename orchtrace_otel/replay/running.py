@@ -17,7 +17,7 @@ from opentelemetry.instrumentation.utils import suppress_instrumentation
 
 from orchtrace_otel.errors import ReplayBlockedError
 from orchtrace_otel.replay.outcome import Outcome
-from orchtrace_otel.replay.tools import play_back
+from orchtrace_otel.replay.tools import play_back, playback
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -114,6 +114,9 @@ class Runner:
                 value: Any = self._replayer.value(change, seed)
                 if inspect.isawaitable(value):
                     value = asyncio.run(_wait_for(value))
+                played = playback()
+                if played is not None and played.blocked is not None:
+                    raise ReplayBlockedError(played.blocked)  # which the host has caught
             return float(value)
         finally:
             otel_context.detach(token)

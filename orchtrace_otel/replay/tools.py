@@ -86,10 +86,15 @@ class Recording:
         return [call for call in self._calls.get(tool, ()) if call.fits(args, kwargs)]
 
 
-class _Playback:
-    """A recording as one replay plays it back."""
+class Playback:
+    """A recording as one replay plays it back.
+
+    Attributes:
+        blocked: Why the replay is blocked, once it is; hosts may catch what says so.
+    """
 
     def __init__(self, recording: Recording | None) -> None:
+        self.blocked: str | None = None
         self._recording = recording
         self._played: defaultdict[tuple[str, int], int] = defaultdict(int)
 
@@ -101,6 +106,7 @@ class _Playback:
                 f"tool {tool!r} must be marked replay_safe=True or have a recorded result "
                 "for these arguments; use record() around the run, or mark it"
             )
+            self.blocked = msg
             raise ReplayBlockedError(msg)
         key = (tool, id(calls[0]))
         call = calls[min(self._played[key], len(calls) - 1)]
@@ -135,12 +141,24 @@ def record() -> Generator[Recording, None, None]:
 
 def play_back(recording: Recording | None, context: Context) -> Context:
     """Return `context` as one of a replay, in which tools are played back."""
-    return otel_context.set_value(_PLAYBACK, _Playback(recording), context)
+    return otel_context.set_value(_PLAYBACK, Playback(recording), context)
 
 
 def is_replaying() -> bool:
     """Whether this code runs inside of a replay: hosts may leave out what acts on the world."""
-    return otel_context.get_value(_PLAYBACK) is not None
+    return playback() is not None
+
+
+def playback() -> Playback | None:
+    """Return what tools are played back from here; None outside of replays."""
+    found = otel_context.get_value(_PLAYBACK)
+    return found if isinstance(found, Playback) else None
+
+
+def recording() -> Recording | None:
+    """Return where what tools give back is kept here, if `record()` is open."""
+    found = otel_context.get_value(_RECORDING)
+    return found if isinstance(found, Recording) else None
 
 
 def hold_tool(
@@ -179,8 +197,10 @@ def refuse_stream(plan: Plan) -> None:
     Raises:
         ReplayBlockedError: In a replay, unless the tool is safe.
     """
-    if plan.kind == "tool" and not plan.replay_safe and is_replaying():
+    played = playback()
+    if plan.kind == "tool" and not plan.replay_safe and played is not None:
         msg = f"tool {plan.name!r} must be marked replay_safe=True: what streams is not recorded"
+        played.blocked = msg
         raise ReplayBlockedError(msg)
 
 

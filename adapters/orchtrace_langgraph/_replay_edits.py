@@ -1,0 +1,61 @@
+"""What stands in the place of what a node wrote, in the shape in which it wrote it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, cast
+
+from orchtrace_otel.errors import ReplayBlockedError
+
+
+def hides(_: str) -> list[Any]:
+    """Return the updates of a channel by what is taken out: none."""
+    return []
+
+
+def instead_of(edit: Any) -> Callable[[Any], Any]:
+    """Return what a node whose agent is edited is: a function of its input, or a fixed update."""
+    return cast("Callable[[Any], Any]", edit) if callable(edit) else lambda _: edit
+
+
+def edited(
+    writes: Sequence[tuple[str, Any]], edit: Any, keeps: Mapping[str, bool]
+) -> Callable[[str], list[Any] | None]:
+    """Return, for a channel, the updates that a reader finds instead; None for those as they were.
+
+    Args:
+        writes: What was written.
+        edit: An update of the state, or the new text of the one thing that was written.
+        keeps: Channels of the state.
+
+    Raises:
+        ReplayBlockedError: If it does not say which of several things it is.
+    """
+    if isinstance(edit, Mapping):
+        update = cast("Mapping[str, Any]", edit)
+        return lambda channel: [update[channel]] if channel in update else None
+    own = [(channel, value) for channel, value in writes if channel in keeps]
+    if len(own) != 1:
+        msg = (
+            "an edit of what was written to several channels must be a mapping of channel to "
+            f"update, got a {type(edit).__name__}; it wrote {[name for name, _ in own]}"
+        )
+        raise ReplayBlockedError(msg)
+    ((name, value),) = own
+    new = shaped(value, edit)
+    return lambda channel: [new] if channel == name else None
+
+
+def shaped(value: Any, edit: Any) -> Any:
+    """Return an edit in the shape of what it replaces: a list of one stays a list of one.
+
+    Example:
+        >>> shaped(["old"], "new"), shaped("old", "new")
+        (['new'], 'new')
+    """
+    old: Any = value
+    if old.__class__ is list and edit.__class__ is not list:
+        return [shaped(old[0], edit)] if len(old) == 1 else [edit]
+    if isinstance(edit, str) and hasattr(old, "model_copy") and hasattr(old, "content"):
+        return old.model_copy(update={"content": edit})
+    return edit

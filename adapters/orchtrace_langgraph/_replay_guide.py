@@ -1,0 +1,216 @@
+"""What each task of a replay does: what it did, nothing, something else, or its node's code."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from orchtrace_langgraph._causes import PUSH
+from orchtrace_langgraph._framework import find
+from orchtrace_langgraph._graphs import BRANCH
+from orchtrace_langgraph._replay_edits import edited, hides, instead_of
+from orchtrace_langgraph._replay_history import History, follow
+from orchtrace_langgraph._replay_nodes import READ, Turn
+from orchtrace_langgraph._replay_record import Facts, Record, Work
+from orchtrace_otel.errors import ReplayBlockedError
+from orchtrace_otel.replay import Change, Part, Player, Slot
+
+if TYPE_CHECKING:
+    from orchtrace_langgraph._replay_history import Reads
+    from orchtrace_langgraph._replay_record import Path
+
+ARROW: Final = "<-"
+"""Between reader and writer in the name of a dependency."""
+
+
+class _Hidden(NamedTuple):
+    """A work that a node reads otherwise, from a channel to the updates that it finds there."""
+
+    work: Work
+    instead: Callable[[str], list[Any] | None]
+
+
+class Replay:
+    """What the tasks of one replay do.
+
+    Args:
+        facts: What the graph says.
+        record: The recorded run.
+        change: What is otherwise.
+        roles: Role of each node that has one.
+        reads: Who read what in the record, by step.
+
+    Attributes:
+        fork: The first step in which something is otherwise; None where nothing is.
+        history: What happened so far.
+    """
+
+    def __init__(
+        self,
+        facts: Facts,
+        record: Record,
+        change: Change,
+        roles: Mapping[str, str | None],
+        reads: Mapping[int, list[Reads]],
+    ) -> None:
+        self._facts = facts
+        self._record = record
+        self._change = change
+        self._roles = roles
+        self._lock = threading.Lock()
+        self._hidden: dict[str, list[_Hidden]] = {}
+        self.history = History(facts, record)
+        self.fork = self._find_fork(reads)
+        if self.fork is not None:
+            follow(self.history, record, self.fork)
+
+    def _find_fork(self, reads: Mapping[int, list[Reads]]) -> int | None:
+        """Return the first step in which something is otherwise; None where nothing is."""
+        for step in sorted(reads):
+            for work, sent, slots in reads[step]:
+                touched = {slot for slot, _ in slots} | self._dependencies(slots)
+                touched |= self._parts(work.node)
+                if sent is not None:
+                    touched.add(Part("capacity", self._facts.agent(work.node)))
+                if touched & self._change.touched and not self._facts.is_hidden(work.node):
+                    return step
+        return None
+
+    def begin(self, node: str, given: Any, config: Mapping[str, Any]) -> Turn:
+        """Say what a task does; see `Guide`."""
+        told = config["metadata"]
+        step, path = told["langgraph_step"], tuple(told["langgraph_path"])[:2]
+        if path[0] == PUSH and not isinstance(path[1], int):
+            msg = "a graph of the functional API cannot be replayed: its tasks are called by code"
+            raise ReplayBlockedError(msg)
+        with self._lock:
+            self.history.open(step)
+            slots = self.history.read(node, path)
+            return self._turn(node, step, path, given, slots, config)
+
+    def end(self, turn: Turn, writes: list[tuple[str, Any]]) -> None:
+        """Take in what a task wrote; see `Guide`."""
+        node, step, path, is_changed = turn.key
+        with self._lock:
+            self.history.add(Work(step, node, path, writes, is_changed))
+
+    def _turn(  # noqa: PLR0913 - what is known of a task
+        self,
+        node: str,
+        step: int,
+        path: Path,
+        given: Any,
+        slots: list[tuple[Slot, Work]],
+        config: Mapping[str, Any],
+    ) -> Turn:
+        change, parts = self._change, self._parts(node)
+        key = (node, step, path, True)
+        if parts & change.without or self._is_beyond(node, path):
+            return Turn(key, given, says=self._nothing(node, step, path))
+        for part in parts & change.edits.keys():
+            return Turn(key, given, says=instead_of(change.edits[part]))
+        unread = self._dependencies(slots)
+        touched = ({slot for slot, _ in slots} | unread) & change.touched
+        if self.history.packet(path) is not None:
+            if touched & change.without:
+                return Turn(key, given, says=self._nothing(node, step, path))
+            for player in touched & change.edits.keys():
+                return Turn(key, change.edits[player])
+        else:
+            self._hide(node, slots)
+        recorded = None if touched else self.history.recorded(node, path)
+        if recorded is not None:
+            is_changed = bool(self._kept(node, path) & change.anew)
+            return Turn((node, step, path, is_changed), given, writes=recorded.writes)
+        return self._masked(Turn(key, given), node, config)
+
+    def _parts(self, node: str) -> set[Player]:
+        role = self._roles.get(node)
+        parts: set[Player] = {Part("agent", self._facts.agent(node))}
+        return parts if role is None else parts | {Part("role", role)}
+
+    def _kept(self, node: str, path: Path) -> set[Player]:
+        """Return what a task is part of that may be thrown anew."""
+        if self.history.packet(path) is None:
+            return self._parts(node)
+        return self._parts(node) | {Part("capacity", self._facts.agent(node))}
+
+    @staticmethod
+    def _dependencies(slots: list[tuple[Slot, Work]]) -> set[Player]:
+        return {Part("dependency", f"{s.receiver}{ARROW}{s.sender}") for s, _ in slots}
+
+    def _is_beyond(self, node: str, path: Path) -> bool:
+        """Whether a packet is one more than the capacity that is left."""
+        if self.history.packet(path) is None:
+            return False
+        capacity = Part("capacity", self._facts.agent(node))
+        if capacity in self._change.without:
+            return True
+        most = self._change.edits.get(capacity)
+        return most is not None and self.history.rank(path) >= int(most)
+
+    def _nothing(self, node: str, step: int, path: Path) -> Callable[[Any], Any]:
+        """Return what a node that says nothing returns: where it goes, if it says so itself."""
+        if self._facts.routes(node):
+            return lambda _: None
+        before = self._record.find(step, node, path) or next(
+            (w for works in self._record.works.values() for w in works if w.node == node), None
+        )
+        drawn = self._facts.drawn(node)
+        went = [
+            channel.removeprefix(BRANCH)
+            for channel, _ in (before.writes if before is not None else ())
+            if channel.startswith(BRANCH) and channel not in drawn
+        ]
+        if not went:
+            return lambda _: None
+        return lambda _: find("langgraph.types:Command")(goto=went)
+
+    def _hide(self, node: str, slots: list[tuple[Slot, Work]]) -> None:
+        """Remember what a node must not read, or reads otherwise, from now on."""
+        for slot, work in slots:
+            players: set[Player] = {slot, *self._dependencies([(slot, work)])}
+            for player in players & self._change.without:
+                self._hidden.setdefault(node, []).append(_Hidden(work, hides))
+                del player
+            for player in players & self._change.edits.keys():
+                new = edited(work.writes, self._change.edits[player], self._facts.keeps)
+                self._hidden.setdefault(node, []).append(_Hidden(work, new))
+
+    def _masked(self, turn: Turn, node: str, config: Mapping[str, Any]) -> Turn:
+        """Return a turn in which a node reads the state without what is hidden from it."""
+        hidden = self._hidden.get(node)
+        if not hidden:
+            return turn
+        names = {name for one in hidden for name, _ in one.work.writes} & self._facts.keeps.keys()
+        others = {name: self.history.value(name, _hide_in(hidden, name)) for name in names}
+        read = _reader(config["configurable"][READ], others)
+        host = self._facts.nodes[node]
+        given = read(host.channels)
+        return turn._replace(given=host.mapper(given) if host.mapper else given, read=read)
+
+
+def _reader(read: Callable[..., Any], others: Mapping[str, tuple[Any, bool]]) -> Callable[..., Any]:
+    """Return how the state is read where some channels have other values, or none."""
+
+    def read_masked(select: Any, fresh: bool = False) -> Any:  # noqa: FBT001, FBT002 - LangGraph's signature
+        if isinstance(select, str):
+            return others[select][0] if select in others else read(select, fresh)
+        values: dict[str, Any] = {**read(select, fresh)}
+        for name in {*select} & others.keys():
+            values.pop(name, None)
+            value, is_there = others[name]
+            if is_there:
+                values[name] = value
+        return values
+
+    return read_masked
+
+
+def _hide_in(hidden: list[_Hidden], channel: str) -> Callable[[Work], list[Any] | None]:
+    def instead(work: Work) -> list[Any] | None:
+        found = (one for one in hidden if one.work.key == work.key)
+        return next((one.instead(channel) for one in found), None)
+
+    return instead

@@ -1,0 +1,313 @@
+"""A run as its checkpoints tell it: the tasks of each step, what each wrote, what each read.
+
+Checkpoints are only read, once, and copied; the user's saver is never written to.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any, Final, NamedTuple, TypeAlias
+
+from orchtrace_langgraph import _graphs
+from orchtrace_langgraph._causes import PUSH, SENDS, path_key
+from orchtrace_langgraph._framework import find
+from orchtrace_otel.errors import ConfigError
+
+Path: TypeAlias = tuple[Any, ...]
+Key: TypeAlias = tuple[int, str, Path]
+
+_HIDDEN: Final = "langsmith:hidden"
+_SPECIAL: Final = frozenset(
+    (
+        "__error__",
+        "__error_source_node__",
+        "__interrupt__",
+        "__no_writes__",
+        "__resume__",
+        "__return__",
+        "__scheduled__",
+    )
+)
+"""Channels that hold no state: how a task ended, not what it wrote."""
+
+THREAD: Final = "replay"
+"""The one thread of a scratch saver."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recorded:
+    """A graph and where its recorded run is, for `orchtrace.counterfactual`.
+
+    A compiled graph alone is enough where it names its thread,
+    `graph.with_config(configurable={"thread_id": "7"})`.
+
+    Attributes:
+        graph: The compiled graph, with the saver that it ran with.
+        thread_id: The thread of the run.
+        checkpoint_id: The last checkpoint of the run; the thread's last unless given.
+        context: What the graph is given as `context`, which no checkpoint holds.
+        is_async: Whether to run it by `ainvoke`; where some node is a coroutine function
+            alone, unless given.
+    """
+
+    graph: Any
+    thread_id: str
+    checkpoint_id: str | None = None
+    context: Any = None
+    is_async: bool | None = None
+
+
+@dataclass(slots=True)
+class Work:
+    """What one task did.
+
+    Attributes:
+        step: The step that it ran in.
+        node: Its node.
+        path: Its place in the step.
+        writes: What it wrote, channels of control included.
+        is_changed: Whether what it did may differ from the recorded run, or is to be taken
+            as if it did.
+    """
+
+    step: int
+    node: str
+    path: Path
+    writes: list[tuple[str, Any]]
+    is_changed: bool = False
+
+    @property
+    def key(self) -> Key:
+        """By which it is the same in the record and in a replay."""
+        return self.step, self.node, self.path
+
+    @property
+    def life(self) -> object:
+        """Whose write it is: a node's, or that of what was sent out for the once."""
+        return self.node if self.path[0] != PUSH else (self.step, self.path[1])
+
+    @property
+    def order(self) -> str:
+        """By which LangGraph orders the tasks of a step."""
+        return path_key(self.path)
+
+
+@dataclass(slots=True)
+class Record:
+    """A run of a graph.
+
+    Attributes:
+        checkpoints: The checkpoint that was there after each step, by the step's number.
+        works: What the tasks of each step did, by its number.
+        final: The state at its end.
+    """
+
+    checkpoints: dict[int, Any]
+    works: dict[int, list[Work]]
+    final: Any
+    serde: Any
+    _first: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._first = min(self.checkpoints)
+
+    @property
+    def base(self) -> Any:
+        """The checkpoint that the run began with, before its input was applied."""
+        return self.checkpoints[self._first]
+
+    def find(self, step: int, node: str, path: Path) -> Work | None:
+        """Return what a task did, if it ran."""
+        same = (w for w in self.works.get(step, ()) if w.node == node and w.path == path)
+        return next(same, None)
+
+
+def read_record(recorded: Recorded) -> Record:
+    """Read a run's checkpoints.
+
+    Raises:
+        ConfigError: If they are not all there.
+    """
+    graph = recorded.graph
+    chain = _chain(recorded)
+    saver = scratch(getattr(graph.checkpointer, "serde", None))
+    for checkpoint in chain:
+        put(saver, checkpoint)
+    again = graph.copy({"checkpointer": saver, "store": None})
+    config = {"configurable": {"thread_id": THREAD}}
+    snapshots = {
+        one.config["configurable"]["checkpoint_id"]: one for one in again.get_state_history(config)
+    }
+    works: dict[int, list[Work]] = {}
+    for checkpoint in chain:
+        step = checkpoint.metadata["step"] + 1
+        tasks = snapshots[checkpoint.checkpoint["id"]].tasks
+        works[step] = _works(step, tasks, checkpoint.pending_writes or ())
+    _check(chain, works)
+    return Record(
+        {one.metadata["step"]: one for one in chain},
+        works,
+        snapshots[chain[-1].checkpoint["id"]].values,
+        getattr(graph.checkpointer, "serde", None),
+    )
+
+
+def scratch(serde: Any) -> Any:
+    """Return a saver of our own, in memory."""
+    return find("langgraph.checkpoint.memory:InMemorySaver")(serde=serde)
+
+
+def put(saver: Any, checkpoint: Any) -> None:
+    """Copy a checkpoint into a scratch saver; what was written after it stays behind."""
+    parent = _parent(checkpoint)
+    config: dict[str, Any] = {"thread_id": THREAD, "checkpoint_ns": ""}
+    if parent is not None:
+        config["checkpoint_id"] = parent
+    held = checkpoint.checkpoint
+    saver.put({"configurable": config}, held, checkpoint.metadata, held["channel_versions"])
+
+
+def _parent(checkpoint: Any) -> str | None:
+    config: Mapping[str, Any] = checkpoint.parent_config or {}
+    found: str | None = config.get("configurable", {}).get("checkpoint_id")
+    return found
+
+
+def _chain(recorded: Recorded) -> list[Any]:
+    """Return the checkpoints of the run, the first one first."""
+    saver = recorded.graph.checkpointer
+    if not hasattr(saver, "get_tuple"):
+        msg = (
+            "a graph must have run with a checkpointer to be replayed, this one has none; "
+            "compile it with one, such as InMemorySaver()"
+        )
+        raise ConfigError(msg)
+    found = {one.checkpoint["id"]: one for one in _listed(saver, recorded.thread_id)}
+    last = recorded.checkpoint_id or max(found, default=None)
+    if last not in found:
+        msg = f"thread {recorded.thread_id!r} must have checkpoints in the graph's saver, got none"
+        raise ConfigError(msg)
+    chain: list[Any] = [found[last]]
+    while chain[-1].metadata.get("source") != "input":
+        parent = _parent(chain[-1])
+        if parent not in found:
+            msg = (
+                f"the checkpoint of each step must be in the saver, of thread "
+                f"{recorded.thread_id!r} step {chain[-1].metadata.get('step')} has none before "
+                "it; run with durability='async' or 'sync'"
+            )
+            raise ConfigError(msg)
+        chain.append(found[parent])
+    return chain[::-1]
+
+
+def _listed(saver: Any, thread_id: str) -> list[Any]:
+    config = {"configurable": {"thread_id": thread_id, "checkpoint_ns": ""}}
+    try:
+        return list(saver.list(config))
+    except NotImplementedError:
+        return asyncio.run(_alisted(saver, config))
+
+
+async def _alisted(saver: Any, config: Mapping[str, Any]) -> list[Any]:
+    return [one async for one in saver.alist(config)]
+
+
+def _works(step: int, tasks: Iterable[Any], pending: Iterable[tuple[str, str, Any]]) -> list[Work]:
+    written: dict[str, list[tuple[str, Any]]] = {}
+    for task_id, channel, value in pending:
+        written.setdefault(task_id, [])
+        if channel not in _SPECIAL:
+            written[task_id].append((channel, value))
+    # One that left nothing, not even that it wrote nothing, never came to its end.
+    works = [
+        Work(step, task.name, tuple(task.path[:2]), written[task.id])
+        for task in tasks
+        if task.id in written
+    ]
+    return sorted(works, key=lambda work: work.order)
+
+
+def _check(chain: list[Any], works: Mapping[int, list[Work]]) -> None:
+    """See that no step is without its writes, and none was changed from outside."""
+    for before, checkpoint in pairwise(chain):
+        step, source = checkpoint.metadata["step"], checkpoint.metadata.get("source")
+        if source != "loop" or before.metadata["step"] != step - 1 or not works.get(step):
+            msg = (
+                "the checkpoints of a run must tell what the tasks of each step wrote, "
+                f"step {step} ({source}) does not; run with durability='async' or 'sync', "
+                "and replay no run whose state was updated from outside"
+            )
+            raise ConfigError(msg)
+
+
+class Facts:
+    """What a compiled graph says of its nodes and channels.
+
+    Attributes:
+        nodes: Its nodes.
+        keeps: Channels of its state, and whether earlier writes stay part of the value.
+    """
+
+    def __init__(self, graph: Any) -> None:
+        from orchtrace_langgraph._state import keeps_all  # noqa: PLC0415 - it reads LangGraph
+
+        self._graph = graph
+        self._known = _graphs.graph_of(graph)
+        self.nodes: Mapping[str, Any] = graph.nodes
+        self.channels: Mapping[str, Any] = graph.channels
+        self.keeps = keeps_all(graph.channels)
+
+    def is_hidden(self, node: str) -> bool:
+        """Whether a node only hands on the input."""
+        tags: Any = getattr(self.nodes.get(node), "tags", None) or ()
+        return _HIDDEN in tags
+
+    def agent(self, node: str) -> str:
+        """Return the name of the agent that a node is."""
+        plan = self._known.plan(node, self.nodes.get(node))
+        return node if plan is None else plan.name
+
+    def role(self, node: str) -> str | None:
+        """Return the role of the agent that a node is, as far as its code says."""
+        plan = self._known.plan(node, self.nodes.get(node))
+        return None if plan is None else plan.role
+
+    def routes(self, node: str) -> bool:
+        """Whether a router decides where a node goes on."""
+        builder = getattr(self._graph, "builder", None)
+        return bool(getattr(builder, "branches", {}).get(node))
+
+    def drawn(self, node: str) -> frozenset[str]:
+        """Return the channels that the edges drawn from a node write."""
+        return frozenset(_entries(self.nodes[node]))
+
+
+def _entries(node: Any) -> list[str]:
+    entries = (entry for writer in node.writers for entry in getattr(writer, "writes", ()))
+    channels = (getattr(entry, "channel", None) for entry in entries)
+    return [channel for channel in channels if isinstance(channel, str)]
+
+
+class Packet(NamedTuple):
+    """What a task sent out to be worked on: by whom, the how manyeth of its, and what."""
+
+    sender: Work
+    nth: int
+    send: Any
+
+
+def sends(works: Iterable[Work]) -> list[Packet]:
+    """Return what the tasks of a step sent out, in the order in which it is worked on."""
+    found: list[Packet] = []
+    for work in works:
+        flat: list[Any] = []
+        for channel, value in work.writes:
+            if channel == SENDS:
+                is_many: bool = value.__class__ is list
+                flat += value if is_many else [value]
+        found += [Packet(work, at, send) for at, send in enumerate(flat)]
+    return found

@@ -25,7 +25,7 @@ from orchtrace_otel.content.key import key_of
 from orchtrace_otel.content.setup import set_up, wanted
 from orchtrace_otel.errors import ConfigError
 from orchtrace_otel.evaluation import Evaluations
-from orchtrace_otel.exporter import TraceExporter, open_exporter
+from orchtrace_otel.exporter import TraceExporter, dropped_by, open_exporter
 from orchtrace_otel.metrics import Metrics, global_metrics
 from orchtrace_otel.model import Trace
 from orchtrace_otel.pipeline import Pipeline
@@ -263,6 +263,9 @@ def losses() -> Mapping[str, int]:
     recorder = gate.active()
     for what, count in (_lost if recorder is None else recorder.losses).items():
         lost[what] = lost.get(what, 0) + count
+    for receiver in configured.exporters:
+        for what, count in dropped_by(receiver).items():
+            lost[what] = lost.get(what, 0) + count
     for exporter in _span_exporters(configured.provider):
         spans_lost: object = getattr(exporter, "lost", 0)
         if isinstance(spans_lost, int) and spans_lost:

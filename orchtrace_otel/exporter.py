@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final, Protocol, runtime_checkable
 
 from orchtrace_otel.errors import ConfigError
@@ -29,6 +30,16 @@ class TraceExporter(Protocol):
 
     def shutdown(self) -> None:
         """Put down what was taken and let go of the destination."""
+
+
+def dropped_by(exporter: TraceExporter) -> Mapping[str, int]:
+    """Return what an exporter lost after `export` had returned, by kind.
+
+    That is its attribute `dropped`, where it has one: who sends on a thread of its own
+    cannot raise what it loses there.
+    """
+    dropped: Any = getattr(exporter, "dropped", None)
+    return dict(dropped) if isinstance(dropped, Mapping) else {}  # pyright: ignore[reportUnknownArgumentType]
 
 
 def open_exporter(spec: str) -> Any:

@@ -108,6 +108,17 @@ def option(
     return chosen
 
 
+def text(name: str, environ: Mapping[str, str] | None = None) -> str | None:
+    """Return what `ORCHTRACE_<NAME>` holds; None where it is unset or empty.
+
+    Example:
+        >>> text("HTTP_SPOOL", {"ORCHTRACE_HTTP_SPOOL": "spool/"})
+        'spool/'
+    """
+    env = os.environ if environ is None else environ
+    return env.get(f"ORCHTRACE_{name}", "").strip() or None
+
+
 def _list(text: str) -> tuple[str, ...]:
     return tuple(part.strip() for part in text.split(",") if part.strip())
 

@@ -7,10 +7,10 @@ are left out, or were asked for with `--retokenised`; they are never made here.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
-from orchtrace_otel.datasets import Call, Job, Need
+from orchtrace_otel.datasets import Call, Dropped, Group, Job, Need
 from orchtrace_otel.errors import ConfigError
 
 SETTINGS: Final[Mapping[str, str]] = {
@@ -62,9 +62,12 @@ def sampled(call: Call, job: Job) -> Sampled | None:
     return Sampled(list(told.prompt_ids), list(told.ids), mask, logprobs)
 
 
-def is_forced(call: Call) -> bool:
-    """Whether a server forced some of its tokens, which a format without masks cannot say."""
-    return 0 in call.tokens.mask
+def leave_out_forced(group: Group) -> Iterator[Dropped]:
+    """Leave out calls of which a server forced some tokens, where the format has no mask."""
+    for run in group.runs:
+        forced = {call.id for call in run.chosen if 0 in call.tokens.mask}
+        run.chosen = [call for call in run.chosen if call.id not in forced]
+        yield from (Dropped("unwritable", run.id, turn) for turn in sorted(forced))
 
 
 def number_of(version: str | None) -> int | None:

@@ -12,7 +12,7 @@ from opentelemetry.sdk.trace.id_generator import RandomIdGenerator
 from opentelemetry.trace import SpanContext
 
 from orchtrace_otel import attributes as a
-from orchtrace_otel._guard import guarded
+from orchtrace_otel._guard import guarded, warn_once
 from orchtrace_otel.spans._activation import Activation
 from orchtrace_otel.spans._interval import Interval
 from orchtrace_otel.spans._run import Run
@@ -144,6 +144,12 @@ def join_run() -> Activation | None:
     where = tracing() if root_id is not None and _SPAN_ID.fullmatch(root_id) else None
     if where is None or is_suppressed(context):
         return None
+    if watchers:
+        warn_once(
+            "advise:remote",
+            "orchtrace gives no advice in runs whose root is in another process, since only a "
+            "part of them is seen here; call advise() where the run begins",
+        )
     run = Run(where, "")
     run.is_remote = True
     run.trace_id = format(remote.trace_id, "032x")

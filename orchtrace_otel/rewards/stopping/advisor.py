@@ -7,6 +7,7 @@ host's callback, which may do what it likes with it.
 from __future__ import annotations
 
 import math
+import threading
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -167,20 +168,21 @@ class Advisor:
         watch = None if activation is None else activation.run.watcher
         if not isinstance(watch, _Watch):
             return
-        facts = watch.progress.facts
-        facts.known()
-        if answer is not None:
-            facts.answers(answer)
-        if result is not None:
-            facts.results(result)
-        if verdict is not None:
-            facts.judges(float(verdict))
-        if votes is not None:
-            facts.votes(votes)
-        if plan is not None:
-            facts.plans(*plan)
-        _note(facts, state, progress=progress, is_done=is_done)
-        watch.take(features)
+        with watch.lock:
+            facts = watch.progress.facts
+            facts.known()
+            if answer is not None:
+                facts.answers(answer)
+            if result is not None:
+                facts.results(result)
+            if verdict is not None:
+                facts.judges(float(verdict))
+            if votes is not None:
+                facts.votes(votes)
+            if plan is not None:
+                facts.plans(*plan)
+            _note(facts, state, progress=progress, is_done=is_done)
+            watch.take(features)
 
     def _watch(self, run: Run) -> _Watch:
         return _Watch(self, run)
@@ -196,14 +198,20 @@ def _note(facts: Facts, state: Hashable, *, progress: bool, is_done: bool | None
 
 
 class _Watch:
-    """One run that an advisor watches; what fails in here costs advice, and nothing else."""
+    """One run that an advisor watches; what fails in here costs advice, and nothing else.
+
+    Agents run in several threads at once. Whoever counts holds the lock, which the same
+    thread may take again: the garbage collector closes what a host forgot wherever it
+    is. The host's callback runs without it, or what it waits for could wait for it.
+    """
 
     def __init__(self, advisor: Advisor, run: Run) -> None:
+        self.lock = threading.RLock()
         self.progress = Progress(run, advisor.pollable)
         self._advisor = advisor
         self._steps = 0
         self._own: dict[str, float] = {}
-        self._is_telling = False
+        self._telling: set[int] = set()
 
     def take(self, features: Mapping[str, float]) -> None:
         """Keep features that the host has of its own."""
@@ -219,29 +227,37 @@ class _Watch:
     @guarded
     def began(self, interval: Interval) -> None:
         """Take a span that has begun."""
-        self.progress.began(interval)
+        with self.lock:
+            self.progress.began(interval)
 
     @guarded
     def ends(self, interval: Interval, end: int) -> None:
         """Take a span that is about to end, and advise where it is a decision point."""
-        self.progress.ended(interval, end)
         said = interval.written
         verb = "return" if a.OPENS in said else said.get(a.VERB)
         is_point = verb == "return" or verb in POINTS
-        # What the callback itself does in the run is no point: it would be told of it for ever.
-        if is_point and not self._is_telling:
-            self._advise(interval, str(verb), end)
+        with self.lock:
+            self.progress.ended(interval, end)
+            # What the callback itself does in the run is no point: it would be told of it for ever.
+            if not is_point or threading.get_ident() in self._telling:
+                return
+            seen = self._look(str(verb), end)
+        self._advise(interval, str(verb), seen)
 
     @guarded
     def spent(self, attributes: Attributes) -> None:
         """Take the usage of an LLM call that another instrumentation traces."""
-        self.progress.spend(attributes)
+        with self.lock:
+            self.progress.spend(attributes)
 
-    def _advise(self, interval: Interval, verb: str, end: int) -> None:
-        advisor = self._advisor
+    def _look(self, verb: str, end: int) -> dict[str, float]:
+        """Return what is seen at a point; it is the run's next step."""
         self._steps += 1
-        seen = features_of(self.progress, self._steps, end, verb, advisor.budgets)
+        seen = features_of(self.progress, self._steps, end, verb, self._advisor.budgets)
         seen.update(self._own)
+        return seen
+
+    def _advise(self, interval: Interval, verb: str, seen: dict[str, float]) -> None:
         advice = self._say(seen, is_stop=verb == "stop")
         name = str(interval.written.get(a.DECISION_NAME) or verb)
         facts: dict[str, Value] = {
@@ -273,11 +289,12 @@ class _Watch:
             return None
         event = interval.closed.event_id
         agent = str(interval.written.get(a.AGENT_NAME, ""))
-        self._is_telling = True
+        thread = threading.get_ident()
+        self._telling.add(thread)
         try:
             said = callback(DecisionPoint(interval.run.id, event, name, agent, dict(seen), advice))
         finally:
-            self._is_telling = False
+            self._telling.discard(thread)
         if isinstance(said, (int, float)) and not isinstance(said, bool) and 0 <= said <= 1:
             return float(said)
         return None

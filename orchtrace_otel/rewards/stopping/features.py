@@ -38,7 +38,7 @@ FEATURES: Final[Mapping[str, str]] = {
     "repeats": "how often the same action came before on the same version of what it touches",
     "cycle_length": "period of the cycle that the latest actions make; 0 without one",
     "ping_pong": "1 where the two to four latest agents to come back did so right before as well",
-    "loop": "1 where the loop rule holds",
+    "loop": "1 where the loop rule held for an action since the point before",
     "deadlock": "1 where agents wait for each other in a circle",
     "progress": "1 where there was something new since the point before",
     "stalled": "actions since something was new",

@@ -6,7 +6,7 @@ as far as can be known before the run is over.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Hashable, Sequence
 from typing import Any, Final, cast
 
 from orchtrace_otel import attributes as a
@@ -59,6 +59,7 @@ class Progress:
         self.failures = 0
         self.is_deadlocked = False
         self.is_ping_pong = False
+        self.is_loop = False  # since the latest decision point
         self.announced = 0
         self.begun = 0
         self.instances: set[str] = set()
@@ -105,7 +106,7 @@ class Progress:
             self._came_back(interval, is_ok=is_ok)
         elif said.get(a.OPERATION) == a.EXECUTE_TOOL:
             self._failed_or_not(is_ok=is_ok)
-            self._act(interval, "tool_call", said.get(a.TOOL_NAME))
+            self._called(interval, said)
         else:
             self._told(interval, said)
 
@@ -197,11 +198,32 @@ class Progress:
         if verb in {"decide", "delegate"}:
             self._act(interval, str(verb), str(said.get(a.TO) or said.get(a.CHOSEN)))
 
-    def _act(self, interval: Interval, kind: str, target: object) -> None:
+    def _called(self, interval: Interval, said: Any) -> None:
+        """A tool came back: what it gave says by itself whether what it looks at changed.
+
+        Arguments and results are known by their keyed hashes, where content is captured. A
+        call that failed says nothing: the next one is a retry.
+        """
+        version: Hashable = self.facts.version
+        result = said.get(a.CONTENT_REF_CLOSE)
+        if isinstance(result, str) and said.get(a.STATUS, "ok") == "ok":
+            version = (version, result)
+        self._act(interval, "tool_call", said.get(a.TOOL_NAME), said.get(a.CONTENT_REF), version)
+
+    def _act(
+        self,
+        interval: Interval,
+        kind: str,
+        target: object,
+        arguments: Hashable = None,
+        version: Hashable = None,
+    ) -> None:
         facts = self.facts
         agent = str(interval.written.get(a.AGENT_NAME, ""))
-        action = Action(agent, kind, str(target), None, facts.version)
-        self.loops.see(action, is_progress=facts.is_news)
+        version = facts.version if version is None else version
+        action = Action(agent, kind, str(target), arguments, version)
+        seen = self.loops.see(action, is_progress=facts.is_news)
+        self.is_loop = self.is_loop or seen.is_loop
 
     def _failed_or_not(self, *, is_ok: bool) -> None:
         self.failures = 0 if is_ok else self.failures + 1
@@ -258,7 +280,7 @@ def features_of(
         "repeats": loops.repeats,
         "cycle_length": loops.period,
         "ping_pong": int(progress.is_ping_pong),
-        "loop": int(loops.is_loop),
+        "loop": int(progress.is_loop),
         "deadlock": int(progress.is_deadlocked),
         "progress": int(facts.is_news),
         "stalled": loops.stalled,
@@ -266,5 +288,5 @@ def features_of(
         "plan_share": facts.done / facts.items if facts.items else 0.0,
         "self_report": int(facts.self_report),
     }
-    facts.is_news = False
+    facts.is_news = progress.is_loop = False
     return seen

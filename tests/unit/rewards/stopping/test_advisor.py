@@ -5,8 +5,12 @@ from __future__ import annotations
 import asyncio
 import gc
 import math
+import sys
+import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -14,15 +18,19 @@ import pytest
 from opentelemetry.exporter.otlp.proto.common import trace_encoder
 
 import orchtrace_otel as orchtrace
-from orchtrace_otel import _guard, otlp, spans
+from orchtrace_otel import _guard, content, otlp, spans
+from orchtrace_otel.content import Capture
+from orchtrace_otel.content.setup import set_up
 from orchtrace_otel.errors import ConfigError, StoppingError
 from orchtrace_otel.model import Event, Trace
 from orchtrace_otel.rewards import score
+from orchtrace_otel.rewards.stopping import advisor as advisor_module
 from orchtrace_otel.rewards.stopping.advisor import Advisor, DecisionPoint
 from orchtrace_otel.rewards.stopping.features import FEATURES
 from orchtrace_otel.rewards.stopping.heads import Curve, Linear
 from orchtrace_otel.rewards.stopping.model import StopValue
 from orchtrace_otel.rewards.stopping.points import feature_names, read_course
+from orchtrace_otel.rewards.stopping.watch import features_of
 from tests.trees import recording, tree
 
 
@@ -439,3 +447,146 @@ def test_runs_that_go_on_at_once_do_not_mix() -> None:
     assert len(captured.traces) == 20
     for trace in captured.traces:
         assert [event["features"]["step"] for event in points(trace)] == [1, 2, 3]
+
+
+def test_agents_in_threads_are_all_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each point is a step of its own, one is counted at a time, and nothing gets lost."""
+    told: list[float] = []
+    counting: list[int] = []
+    most: list[int] = []
+
+    def slow_features(*given: Any) -> dict[str, float]:
+        counting.append(1)
+        most.append(len(counting))
+        sum(range(5_000))  # long enough for another thread to come in, if it may
+        counting.pop()
+        return features_of(*given)
+
+    @orchtrace.agent
+    def works(text: str) -> str:
+        poll()
+        return text
+
+    @orchtrace.team
+    def wide() -> None:
+        with ThreadPoolExecutor(8) as pool:
+            list(pool.map(works, map(str, range(40))))
+
+    monkeypatch.setattr(advisor_module, "features_of", slow_features)
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with (
+            orchtrace.instrument(),
+            orchtrace.advise(callback=lambda point: told.append(point.features["step"])),
+        ):
+            trace = run(wide)
+    finally:
+        sys.setswitchinterval(before)
+    found = points(trace)
+    returns = [event["features"] for event in found if event.verb == "return"]
+    assert set(most) == {1}
+    assert sorted(told) == sorted(event["features"]["step"] for event in found)
+    assert sorted(told) == list(range(1, 42))
+    assert found[-1]["features"]["open_agents"] == 0
+    assert max(one["repeats"] for one in returns) == 39
+
+
+def test_a_callback_may_wait_for_other_agents() -> None:
+    """It holds nothing that they need: two that wait for each other both go on."""
+    meet = threading.Barrier(2)
+
+    @orchtrace.team
+    def pair() -> None:
+        with ThreadPoolExecutor(2) as pool:
+            list(pool.map(writer, "ab"))
+
+    def together(point: DecisionPoint) -> None:
+        if point.agent == "writer":
+            meet.wait(30)
+
+    with orchtrace.instrument(), orchtrace.advise(callback=together):
+        trace = run(pair)
+    assert [event.verb for event in points(trace)] == ["return", "return", "stop"]
+    assert not meet.broken
+
+
+@pytest.mark.parametrize(
+    ("calls", "loops"),
+    [
+        ("xa xa xa", [0, 0, 1]),
+        ("xa xa ya xa", [0, 0, 0, 1]),
+        ("xa xb xc xd", [0, 0, 0, 0]),
+        ("xa ya za", [0, 0, 0]),
+        ("xa yb xa yb xa", [0, 0, 0, 0, 1]),
+        ("x! x! x!", [0, 0, 0]),
+    ],
+    ids=["thrice", "with another between", "results move", "arguments differ", "cycle", "retries"],
+)
+def test_calls_that_give_the_same_again_are_a_loop_where_content_is_captured(
+    calls: str, loops: list[int], tmp_path: Path
+) -> None:
+    """By keyed hashes of arguments and results; seen at the next decision point."""
+
+    @orchtrace.tool
+    def look(where: str, *, answer: Iterator[str]) -> str:
+        said = next(answer)
+        if said == "!":
+            raise LookupError
+        return said
+
+    @orchtrace.team
+    def looping() -> None:
+        for call in calls.split():
+            with suppress(LookupError):
+                look(call[0], answer=iter(call[1]))
+            orchtrace.decide("again", chosen=call)
+
+    with orchtrace.advise(), recording() as captured:
+        set_up(Capture(mode="EVENT_ONLY", store=str(tmp_path)), None)
+        try:
+            looping()
+        finally:
+            recorder = content.use(None)
+            assert recorder is not None
+            recorder.shutdown(10)
+    found = [event["features"]["loop"] for event in points(captured.trace)]
+    assert found == [*loops, 0]
+
+
+def test_without_content_the_same_call_is_a_repeat_and_no_loop() -> None:
+    """What it was asked and what it gave is not looked at."""
+
+    @orchtrace.team
+    def looping() -> None:
+        for _ in range(4):
+            poll()
+            with orchtrace.aggregate():
+                pass
+
+    with orchtrace.advise():
+        found = [event["features"] for event in points(run(looping))]
+    assert [one["loop"] for one in found] == [0] * 5
+    assert [one["repeats"] for one in found[:4]] == [0, 1, 2, 3]
+
+
+def test_where_the_root_is_elsewhere_no_advice_is_given_and_that_is_said(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """A process that sees a part of a run would take it for all of it."""
+
+    @orchtrace.team
+    def caller() -> None:
+        headers.update(orchtrace.inject())
+
+    headers: dict[str, str] = {}
+    with recording():
+        caller()
+    with orchtrace.advise(), recording(), orchtrace.extract(headers):
+        writer()
+        critic()
+    said = [record.getMessage() for record in caplog.records]
+    assert said == [
+        "orchtrace gives no advice in runs whose root is in another process, since only a part of "
+        "them is seen here; call advise() where the run begins"
+    ]

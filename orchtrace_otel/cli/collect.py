@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
+import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import click
 
@@ -103,7 +105,7 @@ def command(**given: Any) -> int:
     survives a kill.
     """
     try:
-        from orchtrace_otel.collect.server import serve  # noqa: PLC0415 - needs the extra
+        from orchtrace_otel.collect.server import serve, shown  # noqa: PLC0415 - needs the extra
 
         options = _options(given)
     except ModuleNotFoundError as error:
@@ -112,12 +114,20 @@ def command(**given: Any) -> int:
 
     def listening(http: tuple[str, int] | None, grpc: tuple[str, int] | None) -> None:
         scheme = "http" if options.certificate is None else "https"
-        where = [f"{scheme}://{http[0]}:{http[1]}"] if http else []
-        where += [f"grpc://{grpc[0]}:{grpc[1]}"] if grpc else []
+        where = [f"{scheme}://{shown(http)}"] if http else []
+        where += [f"grpc://{shown(grpc)}"] if grpc else []
         tell(f"collecting on {' and '.join(where)} into {options.store}")
 
-    asyncio.run(serve(options, listening))
+    asyncio.run(serve(options, listening, _leave))
     return 0
+
+
+def _leave() -> NoReturn:
+    """End the process, with no more than what was printed to be written."""
+    logging.shutdown()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)
 
 
 def _options(given: dict[str, Any]) -> Options:
@@ -125,10 +135,14 @@ def _options(given: dict[str, Any]) -> Options:
     from orchtrace_otel.collect.runs import Closing  # noqa: PLC0415
     from orchtrace_otel.collect.server import Options  # noqa: PLC0415
 
+    http, grpc = (_address(f"--{way}", given[way]) for way in ("http", "grpc"))
+    if http is None and grpc is None:
+        msg = f"one of --http and --grpc must be HOST:PORT, got {_NONE} for both"
+        raise ConfigError(msg)
     return Options(
         store=given["store"],
-        http=_address("--http", given["http"]),
-        grpc=_address("--grpc", given["grpc"]),
+        http=http,
+        grpc=grpc,
         tables=given["tables"],
         fsync=given["fsync"],
         token=_token(given["token_file"]),
@@ -159,8 +173,14 @@ def _address(option: str, text: str) -> tuple[str, int] | None:
 def _token(file: Path | None) -> str | None:
     if file is None:
         return None
-    token = file.read_text(encoding="utf-8").strip()
-    if not token:
-        msg = f"--token-file must hold a token, got an empty {str(file)!r}"
+    try:
+        token = file.read_text(encoding="ascii").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "bytes that are no ASCII"
+        msg = f"--token-file must be a file with a token to read, got {str(file)!r} ({why})"
+        raise ConfigError(msg) from error
+    if not token or not token.isprintable():
+        came = "more than one line" if token else "nothing"
+        msg = f"--token-file must hold a token in one line, got {str(file)!r} with {came}"
         raise ConfigError(msg)
     return token

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable
 from typing import Any, Literal, NamedTuple, TypeAlias
 
@@ -53,6 +54,7 @@ class Intake:
         self.bounds = bounds
         self.in_flight = InFlight(bounds.in_flight_bytes)
         self.is_ending = False
+        self._asked = time.monotonic()
         self._writer = writer
         self._refuse = refuse
         self._metrics = metrics
@@ -62,6 +64,20 @@ class Intake:
         """Say why nothing is taken; empty where requests are."""
         return ["this collector is about to end"] if self.is_ending else self._faults()
 
+    async def drain(self, quiet_s: float, most_s: float) -> None:
+        """Finish what is under way, and tell whoever comes to come back, until nobody does.
+
+        Args:
+            quiet_s: Seconds without a request after which nobody is expected.
+            most_s: Seconds that it may take, where they do come.
+        """
+        self.is_ending = True
+        self._asked = began = time.monotonic()
+        while (now := time.monotonic()) < began + most_s:
+            if now >= self._asked + quiet_s and not self.in_flight.held:
+                return
+            await asyncio.sleep(quiet_s / 5)
+
     async def take(
         self, signal: Signal, body: bytes, *, encoding: Encoding = "identity", is_json: bool = False
     ) -> Answer:
@@ -70,6 +86,7 @@ class Intake:
         Raises:
             RefusedError: If nothing of it was taken.
         """
+        self._asked = time.monotonic()
         try:
             answer = await self._take(signal, body, encoding=encoding, is_json=is_json)
         except RefusedError as refusal:

@@ -43,6 +43,11 @@ _SWITCH_S: Final = 0.001
 _GRACE_S: Final = 5
 """How long requests that are under way at the end may take."""
 
+_QUIET_S: Final = 0.25
+_DRAIN_S: Final = 3.0
+"""How long, at the end, senders are told to come back before the ways in close: until none
+came for the first of these, and for the second at most."""
+
 _KEEP_ALIVE_S: Final = 75
 """How long a connection may be silent: longer than exporters wait between two batches."""
 
@@ -204,14 +209,25 @@ def _tune() -> None:
     gc.set_threshold(*_GC_THRESHOLDS)
 
 
+def _stay() -> None:
+    """Go on, for this process has more to do than to collect."""
+
+
 async def serve(
-    options: Options, listening: Callable[[Address | None, Address | None], None]
+    options: Options,
+    listening: Callable[[Address | None, Address | None], None],
+    leave: Callable[[], None] = _stay,
 ) -> None:
     """Collect until SIGTERM or SIGINT, then finish what was taken.
+
+    Senders that come meanwhile are told to come back later.
 
     Args:
         options: What to do.
         listening: Called with the addresses of HTTP and gRPC once requests are taken.
+        leave: Called when all is done but to close gRPC; it may end the process. A gRPC
+            server that is closed says CANCELLED to calls that come just then, after which
+            some senders do not come back. What the end of a process closes says UNAVAILABLE.
 
     Raises:
         ConfigError: If an address cannot be listened on, or TLS is half given.
@@ -232,7 +248,7 @@ async def serve(
         raise ConfigError(msg) from error
     await loop.run_in_executor(None, collector.start)
     try:
-        http = None if options.http is None else _bound(options.http)
+        http = None if options.http is None else _bound("--http", options.http)
         grpc = None if options.grpc is None else await _grpc(options.grpc, options, collector)
         waiting = [asyncio.create_task(ended.wait())]
         http_server = _http(options, collector)
@@ -240,19 +256,31 @@ async def serve(
             waiting.append(asyncio.create_task(_serve_http(http_server, http)))
         listening(None if http is None else http.getsockname()[:2], grpc and grpc[0])
         await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
-        collector.intake.is_ending = True
+        await collector.intake.drain(_QUIET_S, _DRAIN_S)
         http_server.should_exit = True
         ended.set()
-        if grpc is not None:
-            await grpc[1].stop(_GRACE_S)
         await asyncio.gather(*waiting)
     finally:
         await loop.run_in_executor(None, collector.stop)
+    leave()
+    if grpc is not None:
+        await grpc[1].stop(_GRACE_S)
 
 
 async def _serve_http(server: uvicorn.Server, listener: socket.socket) -> Literal[True]:
     await server.serve(sockets=[listener])
     return True
+
+
+def shown(address: Address) -> str:
+    """Return an address as URLs have it.
+
+    Example:
+        >>> shown(("::1", 4318))
+        '[::1]:4318'
+    """
+    host, port = address
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def _check_tls(options: Options) -> None:
@@ -288,21 +316,25 @@ def _http(options: Options, collector: Collector) -> uvicorn.Server:
     return _Server(config)
 
 
-def _bound(address: Address) -> socket.socket:
+def _bound(option: str, address: Address) -> socket.socket:
     host, port = address
     try:
         return socket.create_server(
             (host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET, backlog=512
         )
     except OSError as error:
-        msg = f"--http must be an address to listen on, got {host}:{port} ({error.strerror})"
+        # Python names the address in it once more.
+        why = str(error.strerror).partition(" (while")[0]
+        msg = f"{option} must be an address to listen on, got {shown(address)} ({why})"
         raise ConfigError(msg) from error
 
 
 async def _grpc(address: Address, options: Options, collector: Collector) -> tuple[Address, Any]:
     host, port = address
+    # gRPC prints why it could not and does not tell us; a socket does.
+    _bound("--grpc", address).close()
     server = over_grpc.server(collector.intake, options.token)
-    where = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    where = shown(address)
     try:
         if options.certificate is not None and options.key is not None:
             secure = over_grpc.credentials(options.certificate, options.key)

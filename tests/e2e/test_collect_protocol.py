@@ -5,9 +5,11 @@ from __future__ import annotations
 import gzip
 import random
 import resource
+import signal
 import ssl
 import subprocess
 import sys
+import threading
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
@@ -148,8 +150,8 @@ def test_several_members_of_gzip_are_one_body(collector: Collecting) -> None:
 
 def test_an_empty_request_is_fine(collector: Collecting) -> None:
     """The protocol asks for success."""
-    for signal in ("traces", "logs"):
-        answer = httpx.post(f"{collector.url}/v1/{signal}", content=b"", headers=PROTOBUF)
+    for kind in ("traces", "logs"):
+        answer = httpx.post(f"{collector.url}/v1/{kind}", content=b"", headers=PROTOBUF)
         assert (answer.status_code, answer.content) == (200, b"")
 
 
@@ -460,6 +462,9 @@ def collect(*options: str) -> subprocess.CompletedProcess[str]:
     [
         (["--http", "4318"], "--http must be HOST:PORT"),
         (["--grpc", "127.0.0.1:99999"], "--grpc must be HOST:PORT"),
+        (["--http", "none", "--grpc", "none"], "one of --http and --grpc must be HOST:PORT"),
+        (["--http", "nowhere.invalid:4318"], "--http must be an address to listen on"),
+        (["--grpc", "nowhere.invalid:4317"], "--grpc must be an address to listen on"),
         (["--tls-cert", str(TLS / "loopback.crt")], "TLS needs a certificate and its key"),
         (["--tables", "nowhere"], "exporters need the form"),
         (["--max-spans", "0"], "0 is not in the range x>=1"),
@@ -472,6 +477,93 @@ def test_wrong_usage_is_told_in_a_line(options: list[str], said: str, tmp_path: 
     assert done.returncode == 2
     assert said in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"\xff\xfe", "bytes that are no ASCII"),
+        (b" \n", "with nothing"),
+        (b"one\ntwo\n", "with more than one line"),
+    ],
+)
+def test_a_file_without_a_token_is_told_in_a_line(
+    content: bytes, said: str, tmp_path: Path
+) -> None:
+    """No sender could have that token, or all would."""
+    (tmp_path / "token").write_bytes(content)
+    done = collect("--store", str(tmp_path), "--token-file", str(tmp_path / "token"))
+    assert (done.returncode, len(done.stderr.splitlines())) == (2, 1)
+    assert "--token-file must" in done.stderr
+    assert said in done.stderr
+
+
+def test_a_store_that_cannot_be_written_is_told_in_a_line(tmp_path: Path) -> None:
+    """Before anything listens."""
+    (tmp_path / "file").touch()
+    for store in (tmp_path / "file", Path("/proc/nothing")):
+        done = collect("--store", str(store), "--http", "127.0.0.1:0", "--grpc", "none")
+        assert (done.returncode, len(done.stderr.splitlines())) == (2, 1)
+        assert "--store must be a folder to write" in done.stderr
+
+
+def test_addresses_of_the_sixth_version_are_told_as_urls(tmp_path: Path) -> None:
+    """What is printed can be given to an exporter; one way in is enough."""
+    with subprocess.Popen(
+        [
+            *(sys.executable, "-m", "orchtrace_otel.cli", "collect", "--store", tmp_path),
+            *("--http", "[::1]:0", "--grpc", "none"),
+        ],
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        url = process.stdout.readline().split()[2]
+        assert url.startswith("http://[::1]:")
+        assert httpx.get(f"{url}/readyz").text == "ready\n"
+        process.send_signal(signal.SIGINT)
+        assert process.wait(30) == 0
+
+
+def test_who_comes_while_it_ends_is_told_to_come_back(tmp_path: Path) -> None:
+    """503 with Retry-After, UNAVAILABLE with RetryInfo; never CANCELLED, which loses spans."""
+    held = Collecting(tmp_path, "--grace", "0.1", "--fsync", "never")
+    held.start()
+    request = a_request()
+    body = request.SerializeToString()
+    told: list[httpx.Response] = []
+    failed: list[Any] = []
+
+    def by_http() -> None:
+        with httpx.Client() as client:
+            while not told:
+                answer = client.post(f"{held.url}/v1/traces", content=body, headers=PROTOBUF)
+                told.extend([answer] if answer.status_code != 200 else [])
+
+    def by_grpc() -> None:
+        with grpc.insecure_channel(f"127.0.0.1:{held.grpc_port}") as channel:
+            export = TraceServiceStub(channel).Export
+            while not is_over.is_set():
+                try:
+                    export(request)
+                except grpc.RpcError as error:
+                    failed.append(error)
+
+    is_over = threading.Event()
+    senders = [threading.Thread(target=work, daemon=True) for work in (by_http, by_grpc, by_grpc)]
+    for sender in senders:
+        sender.start()
+    eventually(lambda: held.metric("requests_total", "traces:accepted") > 20)
+    assert held.stop() == 0
+    is_over.set()
+    for sender in senders:
+        sender.join(30)
+    (answer,) = told
+    assert refused(answer)[:2] == (503, 14)
+    assert int(answer.headers["retry-after"]) > 0
+    assert {error.code() for error in failed} == {grpc.StatusCode.UNAVAILABLE}
+    details = dict(failed[0].trailing_metadata())["grpc-status-details-bin"]
+    assert Status.FromString(details).details[0].Is(RetryInfo.DESCRIPTOR)
 
 
 @pytest.mark.parametrize("way", ["http", "grpc"])

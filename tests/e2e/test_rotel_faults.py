@@ -127,11 +127,6 @@ def test_a_receiver_that_is_down_for_a_while_gets_it_later(way: str, tmp_path: P
             send(http(ways_in), sent[: len(sent) // 3])
             collector.start()
             send(http(ways_in), sent[len(sent) // 3 : 2 * len(sent) // 3])
-            if way == "grpc":
-                # A gRPC server that ends cancels what comes just then. OTLP says to try that
-                # again, and Rotel drops it: wait until nothing of it is under way.
-                here = BATCH * (2 * len(sent) // 3)
-                eventually(lambda: collector.metric("spans_total", "accepted") >= here)
             assert collector.stop() == 0
             send(http(ways_in), sent[2 * len(sent) // 3 :])
             collector.start()

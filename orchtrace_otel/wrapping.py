@@ -50,6 +50,8 @@ def trace_function(
 
 
 _FUTURE: Final = "add_done_callback"
+_SETTLED: Final = frozenset((type(None), str, dict, list, tuple, bool, int, float, bytes))
+"""What most calls give back: asking these whether they are futures takes longer than to know."""
 
 
 def _trace_call(plan: Plan, function: Callable[..., Any], owner: object) -> Callable[..., Any]:
@@ -68,10 +70,12 @@ def _trace_call(plan: Plan, function: Callable[..., Any], owner: object) -> Call
             raise
         detach(token)
         # By type alone: asking a lazy result for its class would load it.
-        if type(result) is CoroutineType:
+        kind: type[object] = type(result)
+        if kind in _SETTLED:
+            close_call(plan, call, result)
+        elif kind is CoroutineType:
             return _awaited(plan, call, result)
-        # A future of asyncio or of a pool; what the host gives back is of any type.
-        if hasattr(type(result), _FUTURE):  # pyright: ignore[reportUnknownArgumentType]
+        elif hasattr(kind, _FUTURE):  # of asyncio or of a pool
             _close_with(plan, call, result)
         else:
             close_call(plan, call, result)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import weakref
 from collections import deque
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Final
 
 from opentelemetry import context as otel_context
 from opentelemetry import trace
 
 from orchtrace_otel.flow import Edge, Mark, unit
-from orchtrace_otel.spans._interval import ENDS, POINT, Scope, scope_of
+from orchtrace_otel.spans._interval import Scope, scope_of
 from orchtrace_otel.spans._tracing import Value
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class Activation(Scope):
         instance: str,
         role: str | None,
     ) -> None:
-        super().__init__(run, parent, name, attributes, edges, context, ENDS)
+        Scope.__init__(self, run, parent, name, attributes, edges, context)
         self.agent = agent
         self.instance = instance
         self.role = role
@@ -67,23 +67,6 @@ class Activation(Scope):
         self.announced: dict[str, deque[Edge]] | None = None
         self.results: deque[tuple[Mark, int, str]] | None = None
         self.owner: object = None
-
-    def stand_for(self, run: Run, span: trace.Span, context: Context) -> Self:
-        """Become the activation in another process that `span` comes from; made without a span."""
-        self.run = run
-        self.parent = None
-        self.span = span
-        self._span_context = span.get_span_context()
-        self.span_id = f"{self._span_context.span_id:016x}"
-        self.is_closed = False
-        self._ends = POINT
-        self._parent_context = context
-        self._flow = None
-        self._owner = unit()
-        self.agent = self.instance = ""
-        self.role = None
-        self.idle = self.announced = self.results = self.owner = None
-        return self
 
     @property
     def activation(self) -> Activation:
@@ -138,6 +121,28 @@ class Activation(Scope):
         if self.results is None:
             self.results = deque(maxlen=MOST_WAITING)
         self.results.append((mark, id(result), agent))
+
+
+class Elsewhere(Activation):
+    """The activation in another process that a span of there comes from; no event of ours."""
+
+    __slots__ = ()
+
+    ends = ("", "")
+
+    def __init__(self, run: Run, span: trace.Span, context: Context) -> None:
+        self.run = run
+        self.parent = None
+        self.span = span
+        self._span_context = span.get_span_context()
+        self.span_id = f"{self._span_context.span_id:016x}"
+        self.is_closed = False
+        self._parent_context = context
+        self._flow = None
+        self._owner = unit()
+        self.agent = self.instance = ""
+        self.role = None
+        self.idle = self.announced = self.results = self.owner = None
 
 
 def current() -> Activation | None:

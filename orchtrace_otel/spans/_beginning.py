@@ -13,7 +13,7 @@ from opentelemetry.trace import SpanContext
 
 from orchtrace_otel import attributes as a
 from orchtrace_otel._guard import guarded, warn_once
-from orchtrace_otel.spans._activation import Activation
+from orchtrace_otel.spans._activation import Activation, Elsewhere
 from orchtrace_otel.spans._interval import Interval
 from orchtrace_otel.spans._run import Run
 from orchtrace_otel.spans._tracing import (
@@ -157,6 +157,6 @@ def join_run() -> Activation | None:
     # Two processes, or two calls from one span, must not mint one instance id.
     ids = getattr(where.tracer, "id_generator", None) or _IDS
     run.where = f"{ids.generate_span_id():016x}."
-    run.root = Activation.__new__(Activation).stand_for(run, span, context)
+    run.root = Elsewhere(run, span, context)
     run.is_recording = remote.trace_flags.sampled
     return run.root

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextvars import Token
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from opentelemetry import context as otel_context
 from opentelemetry import trace
@@ -22,11 +22,6 @@ from orchtrace_otel.spans._tracing import Attributes, Value
 if TYPE_CHECKING:
     from orchtrace_otel.spans._activation import Activation
     from orchtrace_otel.spans._run import Run
-
-ENDS: Final = (".open", ".close")
-"""What the two events of an interval are called behind its span's id."""
-POINT: Final = ("", "")
-"""The same where it is one event, or none."""
 
 _CONTEXT: Final = "_context"
 """Where the SDK's spans keep their context; see `Interval.become`."""
@@ -47,7 +42,6 @@ class Interval:
     """
 
     __slots__ = (
-        "_ends",
         "_flow",
         "_owner",
         "_parent_context",
@@ -60,6 +54,9 @@ class Interval:
         "span_id",
     )
 
+    ends: ClassVar[tuple[str, str]] = ("", "")
+    """What its first and its last event are called behind its span's id."""
+
     def __init__(  # noqa: PLR0913 - every part is needed at the start, where samplers look
         self,
         run: Run,
@@ -68,7 +65,6 @@ class Interval:
         attributes: dict[str, Value],
         edges: Sequence[Edge],
         context: Context | None,
-        ends: tuple[str, str],
     ) -> None:
         if context is None and parent is not None:
             context = parent.context
@@ -85,7 +81,6 @@ class Interval:
         self.parent = parent
         self.is_closed = False
         run.open_spans += 1
-        self._ends = ends
         self._written = attributes
         self._parent_context = context
         self._flow: Flow | None = None
@@ -96,12 +91,12 @@ class Interval:
     @property
     def opened(self) -> Mark:
         """The event that began it."""
-        return Mark(self.span_id + self._ends[0], self._span_context)
+        return Mark(self.span_id + self.ends[0], self._span_context)
 
     @property
     def closed(self) -> Mark:
         """The event that ended it; edges may start there once it is closed."""
-        return Mark(self.span_id + self._ends[1], self._span_context)
+        return Mark(self.span_id + self.ends[1], self._span_context)
 
     def become(self, span_context: SpanContext) -> None:
         """Give its span another context of the same ids.
@@ -218,6 +213,7 @@ class Scope(Interval):
 
     __slots__ = ("source",)
 
+    ends = (".open", ".close")
     source: Flow | None
 
     @property

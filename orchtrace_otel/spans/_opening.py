@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from orchtrace_otel import attributes as a
 from orchtrace_otel.flow import Edge, Mark
 from orchtrace_otel.spans._activation import Activation
-from orchtrace_otel.spans._interval import ENDS, POINT, Interval, Scope, lies_below
+from orchtrace_otel.spans._interval import Interval, Scope, lies_below
 from orchtrace_otel.spans._tracing import Attributes, Value
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ def open_tool(  # noqa: PLR0913 - one keyword a fact of the call
         facts.update(attributes)
     if not lies_below(parent.span, context):
         facts[a.ACTIVATION] = parent.span_id  # its OTel parent is another span, such as a user's
-    return Scope(parent.run, parent, f"{a.EXECUTE_TOOL} {tool}", facts, edges, context, ENDS)
+    return Scope(parent.run, parent, f"{a.EXECUTE_TOOL} {tool}", facts, edges, context)
 
 
 def open_turn(
@@ -116,7 +116,7 @@ def open_turn(
     if not lies_below(parent.span, context):
         facts[a.ACTIVATION] = parent.span_id  # its OTel parent is another span, such as a user's
     name = a.CHAT if model is None else f"{a.CHAT} {model}"
-    return Interval(parent.run, parent, name, facts, (), context, POINT)
+    return Interval(parent.run, parent, name, facts, (), context)
 
 
 def open_interval(  # noqa: PLR0913 - one keyword a fact of the event
@@ -168,4 +168,4 @@ def open_point(  # noqa: PLR0913 - what every event of one id has
     facts[a.VERB] = verb
     facts[a.RUN_ID] = parent.run.id
     facts.setdefault(a.AGENT_NAME, parent.agent)
-    return Interval(parent.run, parent, name, facts, edges, context, POINT)
+    return Interval(parent.run, parent, name, facts, edges, context)

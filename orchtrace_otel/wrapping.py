@@ -7,7 +7,7 @@ import inspect
 import weakref
 from collections.abc import AsyncGenerator, Callable, Generator
 from types import CoroutineType
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from opentelemetry import context as otel_context
 
@@ -70,7 +70,7 @@ def _trace_call(plan: Plan, function: Callable[..., Any], owner: object) -> Call
             raise
         detach(token)
         # By type alone: asking a lazy result for its class would load it.
-        kind: type[object] = type(result)
+        kind = cast("type[object]", type(result))
         if kind in _SETTLED:
             close_call(plan, call, result)
         elif kind is CoroutineType:

@@ -13,6 +13,7 @@ from orchtrace_otel import attributes as a
 from orchtrace_otel.collect.admission import RefusedError
 from orchtrace_otel.collect.parts import Rejected
 from orchtrace_otel.model import Reward
+from orchtrace_otel.rewards.records import is_builtin_id
 
 _RUN_ID_DIGITS: Final = 32 + 1 + 16
 _HEX: Final = frozenset("0123456789abcdef")
@@ -53,8 +54,8 @@ def parse(body: bytes) -> Any:
 def verdicts(request: Any, rejected: Rejected) -> list[Verdict]:
     """Return the late rewards in a request.
 
-    Structural measures that a process tells as events are left out without a word: they
-    are computed anew from the spans. Other log records are rejected.
+    Measures and built-in rewards that a process tells as events are left out without a
+    word: they are computed anew from the spans. Other log records are rejected.
     """
     found: list[Verdict] = []
     for resource in request.resource_logs:
@@ -72,13 +73,24 @@ def _take(record: Any, found: list[Verdict], rejected: Rejected) -> None:
             f"a log record must be an event {a.EVALUATION_EVENT}; others are not kept here"
         )
         return
-    if facts.get(a.REWARD_ESTIMATOR) == "structural" and a.REWARD_ID not in facts:
+    if _is_computed_here(facts):
         return
     fault, verdict = _read(record, facts)
     if verdict is None:
         rejected.add(fault)
     else:
         found.append(verdict)
+
+
+def _is_computed_here(facts: dict[str, Any]) -> bool:
+    """Whether an event tells a measure, or a built-in reward or credit, of a run.
+
+    Rewards of users may be structural as well; these have an id of their own.
+    """
+    identity = facts.get(a.REWARD_ID)
+    if identity is None:
+        return bool(facts.get(a.REWARD_ESTIMATOR) == "structural")
+    return isinstance(identity, str) and is_builtin_id(identity, str(facts.get(a.RUN_ID)))
 
 
 def _value(value: Any) -> Any:

@@ -19,6 +19,7 @@ from opentelemetry.exporter.otlp.proto.http._log_exporter import OTLPLogExporter
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 from opentelemetry.sdk._logs import LoggerProvider
 from opentelemetry.sdk._logs.export import SimpleLogRecordProcessor
+from opentelemetry.trace import NonRecordingSpan
 
 import orchtrace_otel as orchtrace
 from orchtrace_otel import schema
@@ -212,6 +213,33 @@ def test_late_rewards_are_given_once_and_stay_through_what_comes_after(tmp_path:
     assert found["rewards"] == {**captured.trace.rewards, "helpfulness": 0.2}
     assert len(found["events"]) == len(captured.trace.events)
     assert found["metrics"] == captured.trace.metrics
+
+
+def test_what_a_process_tells_of_its_own_run_as_events_changes_nothing(tmp_path: Path) -> None:
+    """Its measures and built-in rewards are computed here, of what is here, and given by nobody."""
+    with capture(deterministic=False) as captured:
+        research(3)
+    root = NonRecordingSpan(captured.spans[-1].context)
+    provider = LoggerProvider(shutdown_on_exit=False)
+    with collecting(tmp_path, *SOON) as collector:
+        exporter = OTLPLogExporter(f"{collector.url}/v1/logs")
+        provider.add_log_record_processor(SimpleLogRecordProcessor(exporter))
+        for part in (captured.spans[2:], captured.spans[:2]):
+            # Before the whole run is here, and once more when it is.
+            Evaluations(provider).emit(captured.trace, root)
+            assert post(collector, encoded(part)).status_code == 200
+            eventually(lambda: settled(collector) and len(lines(tmp_path)) > 0)
+            Evaluations(provider).emit(captured.trace, root)
+        eventually(lambda: collector.metric("runs_total", "amended") == 1)
+        assert collector.metric("log_records_total", "rejected") == 0
+    provider.shutdown()
+    partial, whole = lines(tmp_path)
+    assert "waste" in partial["metrics"]
+    assert len(partial["events"]) < len(whole["events"])
+    for document in (partial, whole):
+        identities = [record["id"] for record in document["events"][-1]["reward_records"]]
+        assert len(set(identities)) == len(identities)
+    assert {whole["trace_id"]: at_first(whole)} == as_stored(captured.traces)
 
 
 def test_a_reward_may_come_before_its_run(tmp_path: Path) -> None:

@@ -80,6 +80,18 @@ def test_structural_measures_are_left_out_without_a_word() -> None:
     assert (found, rejected.count) == ([], 0)
 
 
+@pytest.mark.parametrize("estimator", ["structural", "outcome"])
+def test_built_in_rewards_are_left_out_and_structural_ones_of_users_are_taken(
+    estimator: str,
+) -> None:
+    """What we compute is told by its id, whatever it is estimated from."""
+    ours = {**OURS, a.REWARD_ID: f"{RUN}:=waste", a.REWARD_ESTIMATOR: estimator}
+    found, rejected = read(ours)
+    assert (found, rejected.count) == ([], 0)
+    (given,), _ = read({**ours, a.REWARD_ID: f"{RUN}:waste"})
+    assert given.reward.estimator == estimator
+
+
 @pytest.mark.parametrize(
     ("change", "said"),
     [

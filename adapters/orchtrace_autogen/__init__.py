@@ -3,5 +3,6 @@
 from __future__ import annotations
 
 from orchtrace_autogen._adapter import AutoGenAdapter
+from orchtrace_autogen._replay_target import Recorded
 
-__all__ = ["AutoGenAdapter"]
+__all__ = ["AutoGenAdapter", "Recorded"]

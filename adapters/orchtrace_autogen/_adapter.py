@@ -10,6 +10,8 @@ from orchtrace_otel.adapter import Adapter
 
 if TYPE_CHECKING:
     from orchtrace_autogen._hooks import Hooks
+    from orchtrace_otel.model import Trace
+    from orchtrace_otel.replay import Replayer, Score
 
 
 class AutoGenAdapter(Adapter):
@@ -53,6 +55,15 @@ class AutoGenAdapter(Adapter):
         from orchtrace_autogen import _hooks  # noqa: PLC0415 - it imports AutoGen
 
         return target if _hooks.label(target, name, role) else None
+
+    def replayer(self, target: Any, trace: Trace, score: Score) -> Replayer | None:
+        """Return what runs a team again, turn by turn; see `_replay.py`."""
+        if self.module not in sys.modules:
+            return None
+        from orchtrace_autogen import _replay  # noqa: PLC0415 - it imports AutoGen
+
+        recorded = _replay.find_recorded(target)
+        return None if recorded is None else _replay.TeamReplayer(recorded, trace, score)
 
     def demo(self) -> Any:
         """Run a round-robin team with a tool, offline; see `demo.py`."""

@@ -13,6 +13,7 @@ from opentelemetry.context import get_current
 from orchtrace_autogen import _framework as f
 from orchtrace_autogen._calls import Call, drive, follow
 from orchtrace_autogen._content import tool_closes, tool_opens
+from orchtrace_autogen._replay_tools import keep_call, keep_run
 from orchtrace_autogen._work import ToolCall, recording, tool_of, work_of
 from orchtrace_otel import attributes as a
 from orchtrace_otel._guard import guarded
@@ -78,10 +79,11 @@ def _open_call(call: Any) -> Call | None:
 def tool_run(wrapped: Any, tool: f.BaseTool[Any, Any], args: Any, kwargs: Mapping[str, Any]) -> Any:
     """Trace `BaseTool.run_json`."""
     call_id = _third(args, kwargs)
+    work = keep_run(wrapped, tool, args, kwargs)
     if _is_inside(call_id, TOOL):
-        return wrapped(*args, **kwargs)
+        return work
     given = args[0] if args else kwargs.get("args")
-    return follow(lambda: _open(tool.name, call_id, TOOL, given=given), wrapped(*args, **kwargs))
+    return follow(lambda: _open(tool.name, call_id, TOOL, given=given), work)
 
 
 def tool_stream(
@@ -100,11 +102,12 @@ def _third(args: Any, kwargs: Mapping[str, Any]) -> str | None:
     return given
 
 
-def _workbench(wrapped: Any, _workbench: Any, args: Any, kwargs: Mapping[str, Any]) -> Any:
+def _workbench(wrapped: Any, workbench: Any, args: Any, kwargs: Mapping[str, Any]) -> Any:
     name, call_id, given = _asked(args, kwargs)
+    work = keep_call(wrapped, workbench, args, kwargs)
     if _is_inside(call_id, WORKBENCH):
-        return wrapped(*args, **kwargs)
-    return follow(lambda: _open(name, call_id, WORKBENCH, given=given), wrapped(*args, **kwargs))
+        return work
+    return follow(lambda: _open(name, call_id, WORKBENCH, given=given), work)
 
 
 def _workbench_stream(wrapped: Any, _workbench: Any, args: Any, kwargs: Mapping[str, Any]) -> Any:

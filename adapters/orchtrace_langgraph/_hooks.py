@@ -14,7 +14,6 @@ from orchtrace_langgraph._beside import innermost
 from orchtrace_langgraph._decisions import chose, went
 from orchtrace_langgraph._framework import find
 from orchtrace_langgraph._handoffs import hand_over
-from orchtrace_langgraph._replay_tools import keep_arun, keep_run
 from orchtrace_langgraph._retries import RESET, RETRY, Retries
 from orchtrace_langgraph._tasks import Entered, Task
 from orchtrace_langgraph._tools import arun_tool, run_tool
@@ -249,8 +248,6 @@ HOOKS: Final[tuple[tuple[str, str, Wrapper, bool], ...]] = (
     ("langgraph.graph._branch:BranchSpec", "_finish", finish_branch, False),
     ("langchain_core.tools:BaseTool", "run", run_tool, False),
     ("langchain_core.tools:BaseTool", "arun", arun_tool, False),
-    ("langchain_core.tools:BaseTool", "run", keep_run, False),
-    ("langchain_core.tools:BaseTool", "arun", keep_arun, False),
     (f"{_CALLBACKS}:CallbackManager", "on_chat_model_start", start_model, False),
     (f"{_CALLBACKS}:CallbackManager", "on_llm_start", start_model, False),
     (f"{_CALLBACKS}:CallbackManagerForLLMRun", "on_llm_end", end_model, False),

@@ -12,6 +12,7 @@ from orchtrace_langgraph import _callbacks
 from orchtrace_langgraph._beside import TOOL, context_in
 from orchtrace_langgraph._content import tool_closes, tool_opens
 from orchtrace_langgraph._handoffs import Transfer, each
+from orchtrace_langgraph._replay_tools import keep_arun, keep_run
 from orchtrace_langgraph._tasks import CURRENT
 from orchtrace_langgraph._turns import Asked, asked_for
 from orchtrace_otel import attributes as a
@@ -110,9 +111,9 @@ def run_tool(
     """Wrap `BaseTool.run`: opens and closes the span of a tool call."""
     call = _enter(tool, args, kwargs)
     if call is None:
-        return wrapped(*args, **kwargs)
+        return keep_run(wrapped, tool, args, kwargs)
     try:
-        result = wrapped(*args, **kwargs)
+        result = keep_run(wrapped, tool, args, kwargs)
     except BaseException as error:
         _leave(call, None, error)
         raise
@@ -125,7 +126,7 @@ def arun_tool(
 ) -> Any:
     """Wrap `BaseTool.arun`, as `run_tool` wraps its twin."""
     if spans.current() is None and not _callbacks.tasks:
-        return wrapped(*args, **kwargs)
+        return keep_arun(wrapped, tool, args, kwargs)
     return _arun_tool(wrapped, tool, args, kwargs)
 
 
@@ -134,9 +135,9 @@ async def _arun_tool(
 ) -> Any:
     call = _enter(tool, args, kwargs)
     if call is None:
-        return await wrapped(*args, **kwargs)
+        return await keep_arun(wrapped, tool, args, kwargs)
     try:
-        result = await wrapped(*args, **kwargs)
+        result = await keep_arun(wrapped, tool, args, kwargs)
     except BaseException as error:
         _leave(call, None, error)
         raise

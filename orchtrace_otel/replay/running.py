@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from opentelemetry import context as otel_context
 from opentelemetry.context import Context
 from opentelemetry.instrumentation.utils import suppress_instrumentation
+from opentelemetry.trace import NonRecordingSpan, SpanContext, set_span_in_context
 
 from orchtrace_otel.errors import ReplayBlockedError
 from orchtrace_otel.replay.outcome import Outcome
@@ -108,18 +109,33 @@ class Runner:
 
     def _value(self, change: Change, seed: int) -> float:
         # In a context of its own: verbs in the host's code must not reach a run that is open.
-        token = otel_context.attach(play_back(self._recording, Context()))
+        token = otel_context.attach(play_back(self._recording, _unsampled()))
+        played = playback()
         try:
             with suppress_instrumentation():
                 value: Any = self._replayer.value(change, seed)
                 if inspect.isawaitable(value):
                     value = asyncio.run(_wait_for(value))
-                played = playback()
-                if played is not None and played.blocked is not None:
-                    raise ReplayBlockedError(played.blocked)  # which the host has caught
-            return float(value)
+            number = float(value)
+        except Exception as error:
+            # Hosts may make something else of what a tool raises that is held back.
+            if played is not None and played.blocked is not None:
+                raise ReplayBlockedError(played.blocked) from error
+            raise
         finally:
             otel_context.detach(token)
+        if played is not None and played.blocked is not None:
+            raise ReplayBlockedError(played.blocked)  # which the host has caught
+        return number
+
+
+def _unsampled() -> Context:
+    """Return a context in which spans are dropped, also of who knows nothing of suppression.
+
+    Samplers that follow the parent, as the SDK's own does, find one that is not sampled.
+    """
+    parent = SpanContext(trace_id=1, span_id=1, is_remote=False)
+    return set_span_in_context(NonRecordingSpan(parent), Context())
 
 
 async def _wait_for(value: Any) -> Any:

@@ -185,7 +185,7 @@ def test_outside_of_replays_tools_do_what_they_did() -> None:
 
 def test_the_error_says_what_to_do() -> None:
     """Both ways out are named."""
-    from orchtrace_otel.replay.tools import _Playback
+    from orchtrace_otel.replay.tools import Playback
 
     with pytest.raises(ReplayBlockedError, match="replay_safe=True or have a recorded result"):
-        _Playback(None).result("pay", (1,), {})
+        Playback(None).result("pay", (1,), {})

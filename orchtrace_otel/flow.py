@@ -151,6 +151,21 @@ class Flow:
         """Return what came back since the flow last did something."""
         return self._hand_out().copy()
 
+    def held(self) -> tuple[list[Edge], int]:
+        """Return what `drain` would, and how much of it a source was told; change nothing."""
+        news: list[Edge] = []
+        superseded = 0
+        for _, fork in list((self._forks or {}).values()):
+            held, told = fork.held()
+            untold = held[told:]
+            if fork.heard is not fork.last:
+                untold.append(("causal", fork.last))
+            if untold:
+                news += untold
+                superseded = max(superseded, fork.inherits - self._dropped)
+        held = [*self._pending[superseded:], *news, *(self.joined or ())]
+        return held, max(self._told - superseded, 0)
+
     def _hand_out(self) -> list[Edge]:
         if self._forks is not None or self.joined is not None:
             self._join()

@@ -29,12 +29,13 @@ from orchtrace_otel.builder import SpanRecord, build, foreign_attributes
 from orchtrace_otel.delivery import Delivery
 from orchtrace_otel.evaluation import Evaluations
 from orchtrace_otel.exporter import TraceExporter
+from orchtrace_otel.flow import Flow
 from orchtrace_otel.forking import afresh_in_children
 from orchtrace_otel.model import Reward, Trace
 from orchtrace_otel.rewards import RewardFunction, score
 from orchtrace_otel.rewards.records import is_builtin_id
 from orchtrace_otel.settings import Settings
-from orchtrace_otel.spans import Attributes, Run, Value
+from orchtrace_otel.spans import Activation, Attributes, Run, Value
 
 if TYPE_CHECKING:
     from opentelemetry.context import Context
@@ -224,6 +225,16 @@ class Pipeline(SpanProcessor):
             self.lose("rewards_failed", failed)
         return trace
 
+    def so_far(self, run: Run) -> Trace | None:
+        """Build and score a run that goes on, from what has ended and what is open here."""
+        with self._lock:
+            opened = self._runs.get(run.id)
+        if opened is None or run.is_closed:
+            return None
+        now = run.now()
+        records = [*opened.records(), *_open_here(run, now)]
+        return _as_provisional(score(build(run.id, records, run.flags), fresh=True))
+
     def late(self, run_id: str, reward: Reward) -> None:
         """Take a reward for a run that is not current: open here, closed, or elsewhere."""
         run = self.find(run_id)
@@ -348,6 +359,52 @@ def _record_of_root(run: Run, end: int) -> SpanRecord | None:
     if not isinstance(span, ReadableSpan):
         return None
     return _record(span, end, dict(span.attributes or {}))
+
+
+def _open_here(run: Run, now: int) -> list[SpanRecord]:
+    """Records of what is open around whoever asks, as if it ended now, and of a stop."""
+    activation = spans.current()
+    if activation is None or activation.run is not run:
+        activation = run.root
+    facts: dict[str, Any] = {a.REWARD_RECORDS: _dumped(run.rewards)} if run.rewards else {}
+    around: Activation | None = activation
+    records: list[SpanRecord] = []
+    while around is not None and isinstance(around.span, ReadableSpan):
+        state = {a.STATUS: "paused"} if around.parent is not None else facts
+        causes = {a.EDGES_CLOSE: _causes(around.flow)}
+        held = dict(around.span.attributes or {})
+        records.append(_record(around.span, now, {**held, **causes, **state}))
+        around = around.parent
+    stop = {
+        a.VERB: "stop",
+        a.RUN_ID: run.id,
+        a.AGENT_NAME: run.root.agent,
+        a.STOP_REASON: "unknown",
+        a.EDGES: _causes(run.root.flow, is_stop=True),
+    }
+    root_id = run.root.span_id
+    return [*records, SpanRecord(f"{root_id}.stop", root_id, now, now, stop)]
+
+
+def _causes(flow: Flow, *, is_stop: bool = False) -> list[str]:
+    """What would lead to the end of an activation, or to the run's stop, if it came now."""
+    edges, _ = flow.held()
+    if flow.has_moved or (is_stop and not edges):
+        edges.insert(0, ("causal", flow.last))
+    return [f"{kind}:{mark.event_id}" for kind, mark in edges]
+
+
+def _as_provisional(trace: Trace) -> Trace:
+    """Say of a trace, and of each built-in reward in it, that the run goes on."""
+    *before, stop = trace.events
+    records = [
+        replace(one, provisional=True) if is_builtin_id(one.id, trace.trace_id) else one
+        for one in trace.reward_records
+    ]
+    keys = {**stop.keys, "flags": sorted({*trace.flags, "provisional"})}
+    if records:
+        keys["reward_records"] = [one.to_dict() for one in records]
+    return replace(trace, events=(*before, replace(stop, keys=keys)))
 
 
 def _write_facts(run: Run) -> None:

@@ -19,7 +19,7 @@ from orchtrace_otel.spans._outcome import error_type
 from orchtrace_otel.spans._tracing import Follower, Tracing, Value, Watcher
 
 if TYPE_CHECKING:
-    from orchtrace_otel.model import Reward
+    from orchtrace_otel.model import Reward, Trace
     from orchtrace_otel.spans._interval import Scope
 
 
@@ -145,6 +145,23 @@ class Run:
     def record(self, reward: Reward) -> None:
         """Take a reward that a user gave while the run is open."""
         self.rewards.append(reward)
+
+    @guarded
+    def provisional(self) -> Trace | None:
+        """Return the run's trace as far as it got, with its measures and rewards so far.
+
+        Built when it is asked for, from all that has ended and what is open where it is
+        asked: O(events so far), and nothing is kept or sent. Agents that are at work
+        elsewhere at that moment count once they come back. What is open is `paused` there, the
+        stop is of reason `unknown`, every built-in record is `provisional`, and so is the
+        trace: its flags say it. Functions of users are asked when the run stops.
+
+        Returns:
+            None once it has stopped, where its root is in another process, or where nothing
+            follows runs: `configure` was not called.
+        """
+        observer = self.tracing.observer
+        return None if observer is None else observer.so_far(self)
 
     def post(self, recipient: str, mark: Mark) -> None:
         """Leave a message for the next activation of `recipient`."""

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from opentelemetry.context import Context
     from opentelemetry.trace import Tracer
 
-    from orchtrace_otel.model import Reward
+    from orchtrace_otel.model import Reward, Trace
     from orchtrace_otel.spans._interval import Interval
     from orchtrace_otel.spans._run import Run
 
@@ -56,6 +56,10 @@ class Observer(Protocol):
 
     def closing(self, run: Run, end: int) -> Attributes:
         """Build and score a run that ends at `end`; what is returned is set on its root."""
+        ...
+
+    def so_far(self, run: Run) -> Trace | None:
+        """Build and score a run that goes on; None where it is not followed."""
         ...
 
     def late(self, run_id: str, reward: Reward) -> None:

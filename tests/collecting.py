@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import grpc
 import httpx
 import orjson
 from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
     from opentelemetry.sdk.trace import ReadableSpan
 
 PROTOBUF = {"content-type": "application/x-protobuf"}
+AGAIN = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED)
+GRPC_TRACES = "/opentelemetry.proto.collector.trace.v1.TraceService/Export"
 
 
 def eventually(condition: Callable[[], Any], within_s: float = 30.0) -> Any:
@@ -176,13 +179,22 @@ class Sender(threading.Thread):
     """Sends batches as an exporter does: again until it is told that they were taken.
 
     Some are sent once more after that, as they are by whoever did not hear the answer.
+
+    Args:
+        collector: Where to.
+        way: `http` or `grpc`.
+        sent: The batches.
+        dice: Which ones are sent twice.
     """
 
-    def __init__(self, url: str, sent: Sequence[bytes], dice: random.Random) -> None:
+    def __init__(
+        self, collector: Collecting, way: str, sent: Sequence[bytes], dice: random.Random
+    ) -> None:
         super().__init__(daemon=True)
         self.acknowledged = 0
-        self._url = f"{url}/v1/traces"
         self._batches = [batch for batch in sent for _ in range(1 + (dice.random() < 0.2))]
+        self._taking = self._over_grpc if way == "grpc" else self._over_http
+        self._collector = collector
 
     @property
     def is_done(self) -> bool:
@@ -190,22 +202,53 @@ class Sender(threading.Thread):
         return self.acknowledged == len(self._batches)
 
     def run(self) -> None:
-        with httpx.Client(timeout=10) as client:
+        with self._taking() as is_taken:
             for batch in self._batches:
-                while not self._is_taken(client, batch):
+                while not is_taken(batch):
                     time.sleep(0.02)
                 self.acknowledged += 1
 
-    def _is_taken(self, client: httpx.Client, batch: bytes) -> bool:
-        try:
-            answer = client.post(self._url, content=batch, headers=PROTOBUF)
-        except httpx.TransportError:
-            return False
-        assert answer.status_code in {200, 429, 503}, answer.text
-        if answer.status_code != 200:
-            return False
-        assert answer.content == b"", f"nothing may be rejected, was {answer.content!r}"
-        return True
+    @contextmanager
+    def _over_http(self) -> Iterator[Callable[[bytes], bool]]:
+        with httpx.Client(timeout=10) as client:
+
+            def is_taken(batch: bytes) -> bool:
+                url = f"{self._collector.url}/v1/traces"
+                try:
+                    answer = client.post(url, content=batch, headers=PROTOBUF)
+                except httpx.TransportError:
+                    return False
+                assert answer.status_code in {200, 429, 503}, answer.text
+                return answer.status_code == 200 and _is_whole(answer.content)
+
+            yield is_taken
+
+    @contextmanager
+    def _over_grpc(self) -> Iterator[Callable[[bytes], bool]]:
+        # As exporters connect again after a while; gRPC's own first pause is a second.
+        options = [
+            ("grpc.initial_reconnect_backoff_ms", 50),
+            ("grpc.max_reconnect_backoff_ms", 100),
+        ]
+        address = f"127.0.0.1:{self._collector.grpc_port}"
+        with grpc.insecure_channel(address, options=options) as channel:
+            export = channel.unary_unary(GRPC_TRACES)
+
+            def is_taken(batch: bytes) -> bool:
+                try:
+                    answer = export(batch, timeout=10)
+                except grpc.RpcError as error:
+                    if error.code() not in AGAIN:
+                        raise
+                    return False
+                return _is_whole(answer)
+
+            yield is_taken
+
+
+def _is_whole(answer: bytes) -> bool:
+    assert answer == b"", f"nothing may be rejected, was {answer!r}"
+    return True
 
 
 # --- what the store says ------------------------------------------------------------------

@@ -77,15 +77,16 @@ def judge(collector: Collecting, run_id: str, *rewards: Reward) -> None:
 
 @pytest.mark.parametrize("seed", range(KILLS))
 def test_a_kill_under_load_loses_nothing_and_doubles_nothing(seed: int, tmp_path: Path) -> None:
-    """Whatever was acknowledged is in the store once, and each run is as it was inline."""
+    """Whatever was acknowledged, over HTTP or gRPC, is in the store once, each run as inline."""
     dice = random.Random(seed)  # noqa: S311 - a load, not a secret
     traces, spans = recorded(RUNS, dice)
     sent = batches(spans, dice, BATCH)
     collector = Collecting(tmp_path, *SOON)
     collector.start()
     try:
-        halves = sent[::2], sent[1::2]
-        senders = [Sender(collector.url, half, dice) for half in halves]
+        # Runs are cut across both ways in.
+        halves = ("http", sent[::2]), ("grpc", sent[1::2])
+        senders = [Sender(collector, way, half, dice) for way, half in halves]
         for sender in senders:
             sender.start()
         goal = dice.randrange(len(sent))

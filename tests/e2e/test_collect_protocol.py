@@ -44,6 +44,7 @@ from orchtrace_otel import attributes as a
 from orchtrace_otel.model import Trace
 from orchtrace_otel.testing import capture
 from tests.collecting import (
+    GRPC_TRACES,
     PROTOBUF,
     Collecting,
     as_stored,
@@ -361,7 +362,7 @@ def test_grpc_refuses_with_its_codes(
     """Garbage, a bomb, too large a message; none tells the sender to come back."""
     address = f"127.0.0.1:{collector.grpc_port}"
     with grpc.insecure_channel(address, compression=compression) as channel:
-        export = channel.unary_unary("/opentelemetry.proto.collector.trace.v1.TraceService/Export")
+        export = channel.unary_unary(GRPC_TRACES)
         with pytest.raises(grpc.RpcError) as caught:
             export(body)
         assert caught.value.code() is code

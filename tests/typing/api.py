@@ -139,6 +139,7 @@ def verbs() -> None:
     if run is not None:
         assert_type(run.id, str)
         assert_type(run.trace_id, str)
+        assert_type(run.provisional(), orchtrace.Trace | None)
         orchtrace.record_reward("correctness", 1, run_id=run.id, event_id="x", n=3, se=0.1)
     headers: dict[str, str] = {}
     assert_type(orchtrace.inject(), MutableMapping[str, str])

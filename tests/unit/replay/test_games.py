@@ -1,17 +1,20 @@
 """The mathematics of sharing out, against the sheet's numbers and the axioms."""
 
+import math
 import random
 from itertools import pairwise, permutations
 from math import factorial
 
 import pytest
 
+from orchtrace_otel.errors import ConfigError
 from orchtrace_otel.replay.games import (
     advantages,
     banzhaf_weights,
     coalitions,
     free,
     order,
+    orders_needed,
     shapley_weights,
 )
 
@@ -105,3 +108,11 @@ def test_all_orders_are_as_likely() -> None:
     dice = random.Random(4)  # noqa: S311 - a simulation, no secret
     drawn = [tuple(order(free(3), dice)[0]) for _ in range(3000)]
     assert all(abs(drawn.count(one) - 500) < 100 for one in permutations(range(3)))
+
+
+def test_hoeffding_says_how_many_orders_are_enough() -> None:
+    """Section 5.2: 1235 for .1, twelve players and a doubt of .05; nonsense is refused."""
+    assert orders_needed(0.1, 12, 0.05) == 1235
+    for wrong in ((0.0, 12, 0.05), (0.1, 0, 0.05), (0.1, 12, 1.0), (math.nan, 12, 0.05)):
+        with pytest.raises(ConfigError, match="must be above 0"):
+            orders_needed(*wrong)

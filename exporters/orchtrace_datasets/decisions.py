@@ -1,0 +1,165 @@
+"""Decisions of the orchestration as steps of an episode: what was seen, done, earned; a run each.
+
+What was seen are the features of the decision, and three that every decision has: its
+place, the time and the tokens until then. The reward of a step is what the run earned
+from it to the next, so that the sum is what it earned from its first step on. A run
+that something from outside ended is truncated, any other is terminated.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any, ClassVar, Final, TypeAlias
+
+from orchtrace_otel.datasets import Dropped, Group, Need, Outcome, Record, Run, Writer
+from orchtrace_otel.errors import ConfigError
+
+Json: TypeAlias = dict[str, Any]
+
+SETTINGS: Final[Mapping[str, str]] = {
+    "of": "`choices`, what was chosen among candidates, or `stops`, whether the run stopped where "
+    "it could have; default `choices`",
+    "propensity": "`needed`, or `any`: whether runs stay whose decisions do not say with which "
+    "chance they were made; default `needed`",
+}
+_VALUES: Final[Mapping[str, tuple[str, ...]]] = {
+    "of": ("choices", "stops"),
+    "propensity": ("needed", "any"),
+}
+_CUT_OFF: Final = frozenset(
+    {
+        *("max_steps", "token_budget", "time_budget"),
+        *("paused", "handoff", "external", "cancelled", "consumer_closed"),
+    }
+)
+"""Stops that are nothing the team decided."""
+
+
+class OfDecisions(Writer):
+    """A format of episodes, one record a run."""
+
+    needs: ClassVar[frozenset[Need]] = frozenset({Need.RUN_LABEL})
+    tables: ClassVar[tuple[str, ...]] = ("events", "rewards", "decisions")
+    settings: ClassVar[Any] = SETTINGS
+    is_open: ClassVar[bool] = False
+    loses: ClassVar[tuple[str, ...]] = (
+        "several deciders: an episode has one, and its infos tell which agent it was",
+        "all rewards but the one that is asked for",
+        "what was said",
+    )
+
+    def records(self, group: Group) -> Iterator[Outcome]:
+        """Return an episode for each run that has decisions of the kind that is asked for."""
+        of, propensity = (_setting(group, name) for name in _VALUES)
+        for run in group.runs:
+            found = [row for row in run.rows.decisions if _is_wanted(row, of, group)]
+            if not found:
+                yield Dropped("no_decision", run.id)
+            elif propensity == "needed" and not all(_chance(row) for row in found):
+                yield Dropped("no_propensity", run.id)
+            else:
+                yield _record(run, found)
+
+
+def _setting(group: Group, name: str) -> str:
+    value = group.job.setting(name, _VALUES[name][0])
+    if value not in _VALUES[name]:
+        msg = f"{name} must be one of {', '.join(_VALUES[name])}, got {value!r}"
+        raise ConfigError(msg)
+    return value
+
+
+def _is_wanted(row: Json, of: str, group: Group) -> bool:
+    job = group.job
+    if (job.agents and row.get("agent") not in job.agents) or (
+        job.roles and row.get("role") not in job.roles
+    ):
+        return False
+    if of == "choices":
+        return bool(row.get("legal_actions") and row.get("chosen"))
+    is_point = "decision_point" in row or "features" in row
+    return is_point and row["action"] in {"continue", "stop"}
+
+
+def _chance(row: Json) -> float | None:
+    chance = row.get("behavior_prob")
+    return chance if isinstance(chance, int | float) and 0 < chance <= 1 else None
+
+
+def _record(run: Run, rows: list[Json]) -> Record:
+    to_go = [row.get("reward_to_go", {}).get(run.label.component, 0.0) for row in rows]
+    spent = _spent(run)
+    cut_off = run.row.get("stop_reason") in _CUT_OFF
+    last = rows[-1]
+    data = {
+        "run_id": run.id,
+        "task_id": run.row["task_id"],
+        "weight": run.weight,
+        "steps": [
+            _step(row, place, spent, earned)
+            for place, (row, earned) in enumerate(zip(rows, _differences(to_go), strict=True))
+        ],
+        "end": {
+            **_features(last),
+            "run.step": float(len(rows)),
+            "run.seconds": float(last["t"]) + float(last.get("seconds_to_go", 0.0)),
+            "run.tokens": spent,
+        },
+        "terminated": not cut_off,
+        "truncated": cut_off,
+    }
+    task = str(run.row["task_id"])
+    return Record(data, (run.id,), (), run.weight, label=run.label.value, group=task)
+
+
+def _differences(to_go: list[float]) -> list[float]:
+    """Return what was earned at each step, of what was still to be earned from it on."""
+    return [here - after for here, after in zip(to_go, [*to_go[1:], 0.0], strict=True)]
+
+
+def _spent(run: Run) -> float:
+    """Return all tokens of a run."""
+    return float(sum(row.get("tokens") or 0 for row in run.rows.events))
+
+
+def _step(row: Json, place: int, spent: float, earned: float) -> Json:
+    action = _action(row)
+    name = _place(row)
+    return {
+        "id": row["id"],
+        "seen": {
+            **_features(row),
+            "run.step": float(place),
+            "run.seconds": float(row["t"]),
+            "run.tokens": spent - float(row.get("cost_to_go", 0.0)),
+        },
+        "action": action,
+        "legal": sorted({action, *(f"{name}{one}" for one in row.get("legal_actions", ()))}),
+        "reward": earned,
+        "chance": _chance(row),
+        "agent": row.get("agent"),
+        "policy_version": row.get("policy_version"),
+    }
+
+
+def _action(row: Json) -> str:
+    """Return what was done, with the place in the code where it could be done."""
+    chosen = row.get("chosen")
+    if not (chosen and row.get("legal_actions")):
+        return str(row["action"])
+    return _place(row) + "+".join(str(one) for one in chosen)
+
+
+def _place(row: Json) -> str:
+    name = row.get("name") or row.get("agent")
+    return f"{name}=" if row.get("legal_actions") else ""
+
+
+def _features(row: Json) -> Json:
+    given: Mapping[str, Any] = row.get("features", {})
+    return {name: float(value) for name, value in given.items() if _is_number(value)}
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and math.isfinite(value)

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
 
@@ -64,6 +65,14 @@ class Facts:
     def graph(self) -> Graph:
         """Causes, times and own work, as integers."""
         return read_graph(self.trace)
+
+    @cached_property
+    def by_type(self) -> Mapping[str, Sequence[int]]:
+        """Positions of the events of each type; none for a type that does not occur."""
+        found: defaultdict[str, list[int]] = defaultdict(list)
+        for place, event in enumerate(self.events):
+            found[event.type].append(place)
+        return found
 
     @cached_property
     def tokens(self) -> Mapping[int, int] | None:

@@ -33,6 +33,13 @@ NANOSECONDS: Final = 1e9
 
 _WAITING: Final = "human_intervention"
 
+_FEW: Final = 8
+"""Causes of one event up to which they are a tuple, which the garbage collector forgets.
+
+A list for each event would make it look through all of them, and through all that the host
+holds. Beyond it a tuple would be copied too often.
+"""
+
 
 Part = TypeVar("Part", bound=tuple[Any, ...])
 
@@ -103,7 +110,8 @@ class _Reader:
         self.edges = trace.edges
         self.flags: set[str] = set()
         self.types = [event.type for event in events]
-        self.positions = {event.id: place for place, event in enumerate(events)}
+        self.ids = [event.id for event in events]
+        self.positions = dict(zip(self.ids, range(len(events)), strict=True))
         if len(self.positions) < len(events):
             self.flags.add("duplicate_ids")
         self.begin = self._begin()
@@ -112,17 +120,14 @@ class _Reader:
         self.stop = find_stop(events)
 
     def graph(self) -> Graph:
-        intervals, lasting = self._intervals()
+        intervals = self._intervals()
         causes, order = self._follow_edges()
-        if lasting or "tool_call" in self.types:
-            intervals = self._nest(intervals, causes, lasting=lasting)
-        own_work, peak = self._divide(intervals)
-        ordered = self.ordered if self.finish is self.begin else sorted(self.finish)
+        own_work, peak = self._divide(self._nest(intervals, causes))
         return Graph(
             self.begin,
             self.finish,
-            self.ordered[0] if ordered else 0,
-            ordered[-1] if ordered else 0,
+            self.ordered[0] if self.ordered else 0,
+            max(self.finish, default=0),
             own_work,
             causes,
             order,
@@ -140,32 +145,28 @@ class _Reader:
             self.flags.add("skewed")
             return [nanoseconds(event.t) or 0 for event in self.events]
 
-    def _intervals(self) -> tuple[list[Interval], bool]:
-        """What takes time, and whether lasting events are among it."""
+    def _intervals(self) -> list[Interval]:
+        """What takes time; the activation that only the stop closes is last."""
         events, begin, opening = self.events, self.begin, self.positions.get
         found: list[Interval] = []
-        lasting = False
-        for place, event in enumerate(events):
-            name = event.id
+        for place, name in enumerate(self.ids):
             if name[-6:] == ".close":
                 span = name[:-6]
                 opened = opening(span + ".open")
                 if opened is not None:
                     owner = owner_of(span, events[opened].keys)
                     found.append((begin[opened], begin[place], span, opened, place, owner))
-                    continue
-            if "duration_s" in event.keys and self._lasts(place, event):
-                lasting = True
-                end, owner = self.finish[place], owner_of(name, event.keys)
-                found.append((begin[place], end, name, place, place, owner))
+        for place in [at for at, event in enumerate(events) if "duration_s" in event.keys]:
+            event = events[place]
+            if self._lasts(place, event):
+                owner = owner_of(event.id, event.keys)
+                found.append((begin[place], self.finish[place], event.id, place, place, owner))
         root = self._root()
-        if root is not None:
-            found.append(root)
-        return found, lasting
+        return found if root is None else [*found, root]
 
     def _lasts(self, place: int, event: Event) -> bool:
         """Whether an event of its own took time; its end is noted."""
-        if event.id[-5:] == ".open" and event.id[:-5] + ".close" in self.positions:
+        if self._is_half(event.id):
             return False
         duration = nanoseconds(event.keys["duration_s"])
         if duration is None:
@@ -175,6 +176,12 @@ class _Reader:
             self.finish = self.begin.copy()
         self.finish[place] += duration
         return True
+
+    def _is_half(self, name: str) -> bool:
+        """Whether an event is one of the two ends of an interval."""
+        if name[-6:] == ".close":
+            return name[:-6] + ".open" in self.positions
+        return name[-5:] == ".open" and name[:-5] + ".close" in self.positions
 
     def _root(self) -> Interval | None:
         """The activation that only the stop closes."""
@@ -188,20 +195,27 @@ class _Reader:
             return None
         return self.begin[opened], self.finish[self.stop], name, opened, self.stop, None
 
-    def _follow_edges(self) -> tuple[list[list[int]], Sequence[int]]:
+    def _follow_edges(self) -> tuple[Sequence[Sequence[int]], Sequence[int]]:
         """Causes of each event, and an order in which causes come first."""
         positions = self.positions
-        causes: list[list[int]] = [[] for _ in self.events]
+        causes: list[Any] = [()] * len(self.events)  # of tuples, and lists beyond `_FEW`
         forward = True
         for edge in self.edges:
             try:
                 source, target = positions[edge.src], positions[edge.dst]
             except KeyError:
                 continue
-            if edge.type != "temporal":
-                causes[target].append(source)
-                if source >= target:
-                    forward = False
+            if edge.type == "temporal":
+                continue
+            held = causes[target]
+            if not held:
+                causes[target] = (source,)
+            elif len(held) == _FEW:
+                causes[target] = [*held, source]
+            else:
+                causes[target] += (source,)
+            if source >= target:
+                forward = False
         return causes, self._order(causes, forward=forward)
 
     def _order(self, causes: Sequence[Sequence[int]], *, forward: bool) -> Sequence[int]:
@@ -217,38 +231,38 @@ class _Reader:
         return order
 
     def _nest(
-        self, intervals: list[Interval], causes: Sequence[Sequence[int]], *, lasting: bool
-    ) -> list[Interval]:
+        self, intervals: list[Interval], causes: Sequence[Sequence[int]]
+    ) -> Sequence[Interval]:
         """The intervals, owned by the tool call or lasting event inside which they went on."""
         types = self.types
-        candidates = [
-            (source, interval)
-            for interval in intervals
-            for source in causes[interval[3]]
-            if lasting or types[source] == "tool_call"
-        ]
-        if not candidates:
-            return intervals
         by_opening = {interval[3]: interval for interval in intervals}
+        holders = {
+            opened
+            for opened, interval in by_opening.items()
+            # An activation is no holder: an interval names its activation itself.
+            if types[opened] == "tool_call" or opened == interval[4]
+        }
         inside: dict[str, tuple[int, str]] = {}
-        for source, inner in candidates:
-            outer = by_opening.get(source)
-            if outer is None or inner[3] == self.stop or by_opening[inner[3]] is not inner:
-                continue
-            if self._is_around(outer, inner):
-                # The innermost is the one that began last.
-                around, name = (outer[0], outer[2]), inner[2]
-                inside[name] = max(inside.get(name, around), around)
+        for inner in intervals if holders else ():
+            for source in causes[inner[3]]:
+                if source in holders and self._is_around(by_opening[source], inner, by_opening):
+                    # The innermost is the one that began last.
+                    outer, name = by_opening[source], inner[2]
+                    around = (outer[0], outer[2])
+                    inside[name] = max(inside.get(name, around), around)
+        if not inside:
+            return intervals
         return [
             (*interval[:5], inside[interval[2]][1]) if interval[2] in inside else interval
             for interval in intervals
         ]
 
-    def _is_around(self, outer: Interval, inner: Interval) -> bool:
-        _, end, _, opened, closed, owner = outer
-        if opened != closed and self.types[opened] != "tool_call":
-            return False  # an activation, which an interval names itself
-        return outer is not inner and owner == inner[5] and inner[1] <= end
+    def _is_around(
+        self, outer: Interval, inner: Interval, by_opening: Mapping[int, Interval]
+    ) -> bool:
+        if inner[3] == self.stop or by_opening[inner[3]] is not inner:
+            return False
+        return outer is not inner and outer[5] == inner[5] and inner[1] <= outer[1]
 
     def _divide(self, intervals: Sequence[Interval]) -> tuple[list[int], int]:
         """Own work by the event that completes it, and how much went on at once."""

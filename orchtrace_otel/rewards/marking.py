@@ -40,9 +40,10 @@ class Marks:
         self._own(found)
         for place, numbers in found.items():
             keys = _writable(self._events[place])
-            held = keys.get("rewards", {})
-            if isinstance(held, dict):  # what others may keep there stays as it is
-                keys["rewards"] = {**held, **numbers}
+            if "rewards" not in keys:
+                keys["rewards"] = numbers
+            elif isinstance(keys["rewards"], dict):  # what else others keep there stays
+                keys["rewards"] = {**keys["rewards"], **numbers}
 
     def stop(self, given: Sequence[Reward], findings: Findings, flags: Iterable[str]) -> None:
         """Write flags and records onto the stop, if the trace has one."""

@@ -35,15 +35,16 @@ def record(  # noqa: PLR0913 - the fields of a reward
         >>> record("run", "calm", Contract(version="1"), 0.5)["id"]
         'run:=calm'
     """
+    unit = contract.unit
     found: dict[str, Any] = {
         "id": f"{run_id}{_MARK}{component}",
         "component": component,
         "value": value,
         "family": contract.family,
-        "unit": contract.unit,
+        "unit": unit,
     }
     if target is not None:
-        found["id"] += f":{contract.unit}:{target}"
+        found["id"] = f"{run_id}{_MARK}{component}:{unit}:{target}"
         found["target"] = target
     found["estimator"] = contract.estimator
     found["provisional"] = provisional

@@ -31,8 +31,8 @@ def score(trace: Trace, functions: Sequence[RewardFunction] = (), *, fresh: bool
     the stop's `reward_records`; one with an id that is there already replaces it. A function
     sees the trace with its measures and with the rewards that need no outcome. One that
     fails is absent, flagged `reward_failed:<name>` on the stop; `cyclic`, `skewed`,
-    `tokens_unknown` and `duplicate_ids` say why a measure is absent. Scoring a scored trace
-    changes nothing.
+    `tokens_unknown` and `duplicate_ids` say why a measure is absent, `missing_causes` that an
+    edge leads from or to an event that is not there. Scoring a scored trace changes nothing.
 
     Args:
         trace: A trace, of this project or of others.
@@ -64,6 +64,8 @@ def score(trace: Trace, functions: Sequence[RewardFunction] = (), *, fresh: bool
     if facts.outcome is not None and not _credited(facts, findings, marks):
         findings.failed.add("reward_failed:credit")
     marks.rewards(findings.events)
+    if not fresh:  # who built it said so already
+        flags = flags | _missing(trace)
     marks.stop(given, findings, flags | failed | findings.failed)
     return Trace(
         trace.trace_id,
@@ -91,6 +93,12 @@ def _ask(
         topology=topology,
     )
     return apply(seen, functions)
+
+
+def _missing(trace: Trace) -> set[str]:
+    known = {event.id for event in trace.events}
+    is_whole = all(edge.src in known and edge.dst in known for edge in trace.edges)
+    return set() if is_whole else {"missing_causes"}
 
 
 @guarded

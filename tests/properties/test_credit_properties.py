@@ -41,7 +41,7 @@ def test_flow_and_decay_conserve_the_reward(seed, value):
         return
     for method in CONSERVING:
         parts, whole = credit.shares[method]
-        assert sum(parts.values()) == whole
+        assert sum(parts) == whole
         assert math.fsum(credit.numbers(method)) == pytest.approx(value, rel=1e-12)
         for unit in ("agent", "role", "orchestrator", "message", "tool_call", "turn", "team"):
             targets, unassigned = by_unit(facts, credit, method, unit)

@@ -42,7 +42,7 @@ class Credit:
         outcome: The reward that is divided.
         events: The events of the trace.
         upstream: What led to the answer.
-        shares: Method to the events' parts; a method that cannot be told is absent.
+        shares: Method to each event's part; a method that cannot be told is absent.
     """
 
     outcome: Outcome
@@ -52,28 +52,17 @@ class Credit:
 
     def parts(self, method: str) -> dict[int, float]:
         """The credit of those events that get any, by position."""
-        parts, whole = self.shares[method]
-        value = self.outcome.value
-        if whole == 1:
-            return dict.fromkeys(parts, value)
-        if whole & (whole - 1):
-            return {place: part / whole * value for place, part in parts.items()}
-        scale = value / whole  # exact for a power of two, and much faster
-        return {place: part * scale for place, part in parts.items()}
+        numbers, parts = self.numbers(method), self.shares[method][0]
+        return {place: numbers[place] for place, part in enumerate(parts) if part}
 
     def numbers(self, method: str) -> list[float]:
         """The credit of each event, in the order of the events."""
-        found = self.parts(method)
-        return [found.get(place, 0.0) for place in range(len(self.events))]
-
-    def touched(self) -> list[int]:
-        """Positions of the events that any method may give something."""
-        found = list(self.upstream.places)
-        if "critical_path" in self.shares:
-            # A stop with work of its own comes after the answer, and may be critical.
-            parts, _ = self.shares["critical_path"]
-            found += [place for place in parts if self.upstream.hops[place] < 0]
-        return found
+        parts, whole = self.shares[method]
+        value = self.outcome.value
+        if whole & (whole - 1):
+            return [part / whole * value if part else 0.0 for part in parts]
+        scale = value / whole  # exact for a power of two, and much faster
+        return [part * scale if part else 0.0 for part in parts]
 
     def by_id(self, method: str) -> dict[str, float]:
         """The credit of each event by its id."""

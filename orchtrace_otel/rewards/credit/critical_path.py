@@ -26,14 +26,15 @@ def critical_path(upstream: Upstream, facts: Facts) -> Shares | None:
     span = max(chains, default=graph.first) - graph.first if chains is not None else 0
     if chains is None or span <= 0:
         return None
-    hops = upstream.hops
-    stop = graph.stop if facts.is_stop_useful else None
     longest = _on_longest(graph, chains)
-    parts = {place: part for place, part in longest.items() if hops[place] >= 0 or place == stop}
-    return parts, span
+    stop = graph.stop if facts.is_stop_useful else None
+    for place, steps in enumerate(upstream.hops):
+        if steps < 0 and place != stop:
+            longest[place] = 0
+    return longest, span
 
 
-def _on_longest(graph: Graph, chains: Sequence[int]) -> dict[int, int]:
+def _on_longest(graph: Graph, chains: Sequence[int]) -> list[int]:
     """What each event adds to the longest chains, in ns, wherever they lead.
 
     A chain that would be longer than the time that went by was cut; there an event adds
@@ -42,7 +43,7 @@ def _on_longest(graph: Graph, chains: Sequence[int]) -> dict[int, int]:
     causes, first = graph.causes, graph.first
     longest = max(chains)
     levels = [longest if chain == longest else first for chain in chains]
-    parts: dict[int, int] = {}
+    parts = [0] * len(chains)
     for place in reversed(graph.order):
         level = levels[place]
         if level <= first:

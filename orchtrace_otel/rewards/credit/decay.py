@@ -28,13 +28,15 @@ def decay(upstream: Upstream, _facts: Facts, gamma: Fraction = GAMMA) -> Shares:
         gamma: Above 0, at most 1.
     """
     hops = upstream.hops
-    counts = Counter(map(hops.__getitem__, upstream.places))
+    counts = Counter(hops)
+    del counts[-1]
     weights: list[int] = [WHOLE]
     for _ in range(max(counts)):
         weights.append(weights[-1] * gamma.numerator // gamma.denominator)
     total = sum(weights[steps] * count for steps, count in counts.items())
     levels = [weight * WHOLE // total for weight in weights]
-    parts = {place: level for place in upstream.places if (level := levels[hops[place]])}
     given = sum(levels[steps] * count for steps, count in counts.items())
+    levels.append(0)  # of what did not lead to the answer, whose hops are -1
+    parts = [levels[steps] for steps in hops]
     parts[upstream.answer] += WHOLE - given
     return parts, WHOLE

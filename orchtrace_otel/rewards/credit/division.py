@@ -6,7 +6,7 @@ as they are over events. What no target covers is `unassigned`.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -34,14 +34,14 @@ def divide(credit: Credit, method: str, targets: Targets) -> Division:
     """Sum up what a method gave to events, by the target of each."""
     sums: dict[str | None, int] = dict.fromkeys(targets, 0)
     parts, whole = credit.shares[method]
-    for place, part in parts.items():
-        sums[targets[place]] += part
+    for target, part in zip(targets, parts, strict=True):
+        sums[target] += part
     rest = sums.pop(None, 0)
     return _division({name: part for name, part in sums.items() if name}, rest, whole, credit)
 
 
 class Tally:
-    """Sums by agent, role and orchestrator, from one pass over the events for each method.
+    """Sums by agent, role and orchestrator; whose each event is, is found out only once.
 
     Args:
         facts: The run.
@@ -50,55 +50,46 @@ class Tally:
 
     def __init__(self, facts: Facts, credit: Credit) -> None:
         self._credit = credit
-        self._roles = roles(facts)
-        owners = agents(facts)
-        self._names = sorted({owner for owner in owners if owner is not None})
-        # Two buckets an agent: its decisions, and what else it did. Nobody's stand last.
-        named: list[str | None] = [*self._names, None]
-        first = {name: 2 * number for number, name in enumerate(named)}
-        self._buckets = [
-            first[owner] + (event.type in DECISIONS)
-            for owner, event in zip(owners, facts.events, strict=True)
-        ]
-        self._sums = {method: self._sum(*shares) for method, shares in credit.shares.items()}
-
-    def _sum(self, parts: Mapping[int, int], whole: int) -> list[int]:
-        buckets = self._buckets
-        sums = [0] * (2 * len(self._names) + 2)
-        if whole == 1:  # each part is 1: counting is faster than adding
-            for bucket, count in Counter(map(buckets.__getitem__, parts)).items():
-                sums[bucket] = count
-            return sums
-        for place, part in parts.items():
-            sums[buckets[place]] += part
-        return sums
+        places: defaultdict[str | None, list[int]] = defaultdict(list)
+        for place, owner in enumerate(agents(facts)):
+            places[owner].append(place)
+        nobodys = places.pop(None, [])
+        self._names = sorted(name for name in places if name is not None)
+        self._roles = list(map(roles(facts).get, self._names))
+        groups = [*[places[name] for name in self._names], nobodys]
+        types = facts.by_type
+        self._decisions = [place for kind in DECISIONS for place in types.get(kind, ())]
+        self._sums = {
+            method: [sum(map(parts.__getitem__, group)) for group in groups]
+            for method, (parts, _) in credit.shares.items()
+        }
+        """By agent, in the order of names, and last what nobody did."""
 
     def by_agent(self, method: str) -> Division:
         """What each agent gets: the sum over its events."""
-        sums, whole = self._sums[method], self._credit.shares[method][1]
-        found = {
-            name: sums[2 * number] + sums[2 * number + 1] for number, name in enumerate(self._names)
-        }
-        return _division(found, sums[-2] + sums[-1], whole, self._credit)
+        *sums, rest = self._sums[method]
+        return self._divide(method, dict(zip(self._names, sums, strict=True)), rest)
 
     def by_role(self, method: str) -> Division:
         """What each role gets: the sum over its agents; agents without one are unassigned."""
-        sums, whole = self._sums[method], self._credit.shares[method][1]
-        rest = sums[-2] + sums[-1]
+        *sums, rest = self._sums[method]
         found: defaultdict[str, int] = defaultdict(int)
-        for number, name in enumerate(self._names):
-            part = sums[2 * number] + sums[2 * number + 1]
-            role = self._roles.get(name)
+        for role, part in zip(self._roles, sums, strict=True):
             if role is None:
                 rest += part
             else:
                 found[role] += part
-        return _division(dict(sorted(found.items())), rest, whole, self._credit)
+        return self._divide(method, dict(sorted(found.items())), rest)
 
     def of_orchestrator(self, method: str) -> Division:
         """What decisions, spawns, delegations, merging and the stop get, whoever did them."""
-        sums, whole = self._sums[method], self._credit.shares[method][1]
-        return _division({"orchestrator": sum(sums[1::2])}, sum(sums[::2]), whole, self._credit)
+        parts = self._credit.shares[method][0]
+        decided = sum(map(parts.__getitem__, self._decisions))
+        rest = sum(self._sums[method]) - decided
+        return self._divide(method, {"orchestrator": decided}, rest)
+
+    def _divide(self, method: str, found: Mapping[str, int], rest: int) -> Division:
+        return _division(found, rest, self._credit.shares[method][1], self._credit)
 
 
 def _division(found: Mapping[str, int], rest: int, whole: int, credit: Credit) -> Division:

@@ -18,7 +18,7 @@ def dominator(upstream: Upstream, _facts: Facts) -> Shares:
     otherwise would have been seen: it leads to something visited.) O(V + E).
     """
     causes = upstream.causes
-    parts: dict[int, int] = {}
+    parts = bytearray(upstream.size)
     seen = bytearray(upstream.size)
     seen[upstream.answer] = 1
     waiting = 1

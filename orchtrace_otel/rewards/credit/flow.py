@@ -31,10 +31,9 @@ def flow(upstream: Upstream, _facts: Facts, beta: Fraction = BETA) -> Shares:
     parts = [0] * upstream.size
     parts[upstream.answer] = WHOLE
     for place in upstream.places:
-        sources = causes[place]
-        if not sources:
+        sources, held = causes[place], parts[place]
+        if not sources or not held:
             continue
-        held = parts[place]
         count = len(sources)
         if count == 1:  # most events, and worth a way of their own
             each = held * passed // of
@@ -45,4 +44,4 @@ def flow(upstream: Upstream, _facts: Facts, beta: Fraction = BETA) -> Shares:
         parts[place] = held - each * count
         for cause in sources:
             parts[cause] += each
-    return {place: part for place in upstream.places if (part := parts[place])}, WHOLE
+    return parts, WHOLE

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from typing import Final, TypeAlias
 
 WHOLE: Final = 1 << 119
@@ -11,5 +11,5 @@ WHOLE: Final = 1 << 119
 Four digits of Python's integers. A share below 2**-119 of the reward counts as none.
 """
 
-Shares: TypeAlias = tuple[Mapping[int, int], int]
-"""The parts of those events that get any, by position, and what all of it would be."""
+Shares: TypeAlias = tuple[Sequence[int], int]
+"""The part of each event, by position, and what all of it would be."""

@@ -26,25 +26,29 @@ def agents(facts: Facts) -> Targets:
     The begin of a run is the agent's that it reaches, not the user's. A tool that a trace
     names as the agent of its result is no agent.
     """
-    events = facts.events
+    events, types = facts.events, facts.by_type
     found: list[str | None] = [event.agent for event in events]
-    results: list[int] = []
-    for place, event in enumerate(events):
-        if event.type == "tool_result":
-            results.append(place)
-        elif event.agent == _USER and event.keys.get("verb") == "begin":
+    for place in types.get("message", ()):
+        event = events[place]
+        if event.agent == _USER and event.keys.get("verb") == "begin":
             found[place] = event.keys.get("to", _USER)
-    if results:
-        _give_results_to_callers(facts, results, found)
+    if "tool_result" in types:
+        _give_results_to_callers(facts, found)
     return found
 
 
-def _give_results_to_callers(facts: Facts, results: Sequence[int], found: list[str | None]) -> None:
-    events, causes = facts.events, facts.graph.causes
-    acting = {event.agent for event in events if event.type != "tool_result"}
-    for place in results:
+def _give_results_to_callers(facts: Facts, found: list[str | None]) -> None:
+    events, types, causes = facts.events, facts.by_type, facts.graph.causes
+    acting = {
+        events[place].agent
+        for kind, places in types.items()
+        if kind != "tool_result"
+        for place in places
+    }
+    for place in types["tool_result"]:
         event = events[place]
-        if event.agent in acting and event.agent != event.keys.get("tool"):
+        agent = event.agent
+        if agent in acting and agent != event.keys.get("tool"):
             continue
         calls = [cause for cause in causes[place] if events[cause].type == "tool_call"]
         caller = min(calls, key=lambda call: (events[call].t, events[call].id), default=None)
@@ -57,15 +61,17 @@ def roles(facts: Facts) -> Mapping[str, str]:
     for event in [event for event in facts.events if "role" in event.keys]:
         name = _whose_role(event)
         seen = first.get(name)
-        if seen is None or (event.t, event.id) < (seen.t, seen.id):
+        # An event later than the first has nothing to say; most are.
+        if seen is None or (event.t <= seen.t and (event.t, event.id) < (seen.t, seen.id)):
             first[name] = event
     named = {name: event.keys["role"] for name, event in first.items()}
     return {name: role for name, role in named.items() if isinstance(role, str)}
 
 
 def _whose_role(event: Event) -> str:
-    if event.keys.get("verb", event.type) in _ROLE_IS_OF_WHOM_IT_REACHES:
-        return str(event.keys.get("to", event.agent))
+    keys = event.keys
+    if keys.get("verb", event.type) in _ROLE_IS_OF_WHOM_IT_REACHES:
+        return str(keys.get("to", event.agent))
     return event.agent
 
 

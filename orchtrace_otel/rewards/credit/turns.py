@@ -23,7 +23,7 @@ def by_turn(credit: Credit, method: str, trace: Trace) -> Division:
     parts, whole = credit.shares[method]
     sums: dict[str, Fraction] = dict.fromkeys(tokens, Fraction(0))
     rest = 0
-    for place, part in parts.items():
+    for place, part in enumerate(parts):
         turns: Sequence[str] = credit.events[place].keys.get("turns", ())
         if not turns:
             rest += part

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import compress
 from typing import TYPE_CHECKING, Any, Final
 
 from orchtrace_otel.rewards.contract import Contract
@@ -9,6 +10,8 @@ from orchtrace_otel.rewards.credit.division import Tally
 from orchtrace_otel.rewards.records import CREDIT, record
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
     from orchtrace_otel.rewards.credit.assigning import Credit
     from orchtrace_otel.rewards.facts import Facts
 
@@ -20,20 +23,47 @@ _REST: Final = "unassigned"
 
 def on_events(credit: Credit) -> list[dict[str, float]]:
     """The `credit` of each event, in the order of the events; those that get none share one."""
-    value = credit.outcome.value
+    hops = credit.upstream.hops
+    starts = _by_distance(credit)
     nothing = dict.fromkeys(credit.shares, 0.0)
-    found = [nothing] * len(credit.events)
-    for place in credit.touched():
-        found[place] = nothing.copy()
-    for name, (parts, whole) in credit.shares.items():
-        if whole & (whole - 1):
-            for place, part in parts.items():
-                found[place][name] = part / whole * value
-        else:
-            scale = value / whole  # exact for a power of two, and faster
-            for place, part in parts.items():
-                found[place][name] = part * scale
+    found = [nothing if steps < 0 else starts[steps].copy() for steps in hops]
+    for name, shares in credit.shares.items():
+        if name in _BY_DISTANCE:
+            continue
+        for place, number in _numbers(*shares, credit.outcome.value):
+            own = found[place]
+            if own is nothing:  # the stop comes after the answer, and may be critical
+                found[place] = own = nothing.copy()
+            own[name] = number
     return found
+
+
+_BY_DISTANCE: Final = frozenset({"reachability", "decay"})
+"""Methods that give the same to all events that are as far from the answer."""
+
+
+def _by_distance(credit: Credit) -> dict[int, dict[str, float]]:
+    """What these methods give an event, by its distance; all others give nothing there."""
+    hops = credit.upstream.hops
+    examples = dict(zip(hops, range(len(hops)), strict=True))
+    value = credit.outcome.value
+    return {
+        steps: {
+            name: parts[place] / whole * value if name in _BY_DISTANCE and parts[place] else 0.0
+            for name, (parts, whole) in credit.shares.items()
+        }
+        for steps, place in examples.items()
+    }
+
+
+def _numbers(parts: Sequence[int], whole: int, value: float) -> Iterator[tuple[int, float]]:
+    """Positions and numbers of the events that get any; few do by some methods."""
+    places = compress(range(len(parts)), parts)
+    some = filter(None, parts)
+    if whole & (whole - 1):
+        return zip(places, [part / whole * value for part in some], strict=True)
+    scale = value / whole  # exact for a power of two, and faster
+    return zip(places, [part * scale for part in some], strict=True)
 
 
 def records(facts: Facts, credit: Credit) -> list[dict[str, Any]]:
@@ -47,10 +77,11 @@ def records(facts: Facts, credit: Credit) -> list[dict[str, Any]]:
     divisions = ((_AGENT, tally.by_agent), (_ROLE, tally.by_role), (_LEAD, tally.of_orchestrator))
     for contract, divide in divisions:
         for method in credit.shares:
+            component = CREDIT + method
             targets, unassigned = divide(method)
             for target, number in targets.items():
                 name = None if contract is _LEAD else target
-                found.append(record(run_id, CREDIT + method, contract, number, name, late))
+                found.append(record(run_id, component, contract, number, name, late))
             if targets and unassigned:
-                found.append(record(run_id, CREDIT + method, contract, unassigned, _REST, late))
+                found.append(record(run_id, component, contract, unassigned, _REST, late))
     return found

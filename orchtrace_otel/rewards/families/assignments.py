@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from orchtrace_otel.rewards.facts import Facts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
     from orchtrace_otel.model import Event
 
@@ -40,14 +39,6 @@ class Assignment(NamedTuple):
     is_finished: bool
 
 
-def by_type(facts: Facts) -> Mapping[str, Sequence[int]]:
-    """Positions of the events of each type; none for a type that does not occur."""
-    found: defaultdict[str, list[int]] = defaultdict(list)
-    for place, event in enumerate(facts.events):
-        found[event.type].append(place)
-    return found
-
-
 def assignments(facts: Facts) -> Sequence[Assignment]:
     """Everything that was assigned, in the order of events; ask it through `Facts.share`."""
     return list(_Reader(facts).read())
@@ -72,7 +63,7 @@ class _Reader:
 
     def __init__(self, facts: Facts) -> None:
         self.facts = facts
-        self.types = facts.share(by_type)
+        self.types = facts.by_type
         self.returns = {facts.events[place].id: place for place in self.types.get("return", ())}
         self.gone = self._despawned()
 
@@ -81,7 +72,7 @@ class _Reader:
         opened_by = self._openings()
         for place in self._assigning():
             event = events[place]
-            if event.id.endswith(".open"):
+            if event.id[-5:] == ".open":
                 yield self._of_opening(place, place)
             elif "verb" in event.keys:
                 opening = opened_by.pop(place, None)
@@ -94,11 +85,8 @@ class _Reader:
     def _assigning(self) -> list[int]:
         """Positions of spawns and delegations."""
         events, types = self.facts.events, self.types
-        delegations = [
-            place
-            for place in types.get("orchestrator_decision", ())
-            if events[place].keys.get("verb") == "delegate"
-        ]
+        decisions = types.get("orchestrator_decision", ())
+        delegations = [at for at in decisions if events[at].keys.get("verb") == "delegate"]
         return [*types.get("spawn", ()), *delegations]
 
     def _openings(self) -> dict[int, int]:

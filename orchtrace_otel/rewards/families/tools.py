@@ -10,7 +10,7 @@ from orchtrace_otel.model import Reward, Trace
 from orchtrace_otel.rewards.component import Values, component
 from orchtrace_otel.rewards.contract import reward
 from orchtrace_otel.rewards.facts import Facts
-from orchtrace_otel.rewards.families.assignments import by_type, closed_well, text
+from orchtrace_otel.rewards.families.assignments import closed_well, text
 from orchtrace_otel.rewards.graph import NANOSECONDS
 
 if TYPE_CHECKING:
@@ -168,7 +168,7 @@ def _results(facts: Facts, calls: Sequence[int]) -> Mapping[int, int | None]:
     events = facts.events
     if not calls:
         return {}
-    by_id = {events[place].id: place for place in facts.share(by_type).get("tool_result", ())}
+    by_id = {events[place].id: place for place in facts.by_type.get("tool_result", ())}
     found: dict[int, int | None] = {}
     for place in calls:
         event = events[place]
@@ -191,13 +191,13 @@ def _result_of_others(facts: Facts, place: int) -> int | None:
 
 def results(facts: Facts) -> Mapping[int, int | None]:
     """Position of each call's result; None where it never came. Ask it through `Facts.share`."""
-    return _results(facts, facts.share(by_type).get("tool_call", ()))
+    return _results(facts, facts.by_type.get("tool_call", ()))
 
 
 def repeats(facts: Facts) -> Mapping[int, bool | None]:
     """Whether each call was one again, as far as arguments are known; likewise."""
     events = facts.events
-    calls = facts.share(by_type).get("tool_call", ())
+    calls = facts.by_type.get("tool_call", ())
     if not any("content_ref" in events[place].keys for place in calls):
         return dict.fromkeys(calls)
     return {use.place: use.repeated for use in read_uses(facts)}

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from orchtrace_otel.rewards.component import component
 from orchtrace_otel.rewards.facts import Facts
-from orchtrace_otel.rewards.families.assignments import Assignment, assignments, by_type, text
+from orchtrace_otel.rewards.families.assignments import Assignment, assignments, text
 from orchtrace_otel.rewards.families.orchestration.lineage import sibling_pairs
 from orchtrace_otel.rewards.families.orchestration.parallel import peak_of_agents
 
@@ -77,7 +77,7 @@ def _idle(facts: Facts, found: Sequence[Assignment]) -> set[int]:
     tokens = facts.tokens
     if not tokens or not facts.is_timed:
         return set()
-    events, types = facts.events, facts.share(by_type)
+    events, types = facts.events, facts.by_type
     busy: set[str | None] = {one.parent for one in found}
     for place in (*tokens, *types.get("tool_call", ()), *types.get("message", ())):
         keys = events[place].keys

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from orchtrace_otel.rewards.component import component
 from orchtrace_otel.rewards.facts import Facts
-from orchtrace_otel.rewards.families.assignments import by_type
 from orchtrace_otel.rewards.graph import NANOSECONDS, longest_chains
 from orchtrace_otel.rewards.similarity import ngrams
 
@@ -71,7 +70,7 @@ def messages(facts: Facts) -> Mapping[int, Sequence[int]]:
     events = facts.events
     sent = [
         place
-        for place in facts.share(by_type).get("message", ())
+        for place in facts.by_type.get("message", ())
         if events[place].keys.get("verb", "message") == "message"
     ]
     if not sent:

@@ -45,6 +45,16 @@ def with_edges(trace: Trace, *more: Edge) -> Trace:
     return replace(trace, edges=trace.edges + more)
 
 
+def after_the_stop(trace: Trace) -> Trace:
+    """The trace with another return of A's 400 tokens, behind its stop."""
+    late = replace(trace.events[-4], id="late.close", t=10)
+    return replace(
+        trace,
+        events=(*trace.events, late),
+        costs={**trace.costs, "tokens": trace.costs["tokens"] + late["tokens"]},
+    )
+
+
 @pytest.mark.parametrize("form", ["fork3", "foreign_fork3"])
 def test_fork3_has_the_numbers_of_the_sheet(form, request):
     """Every worked number of the formula sheet holds to its printed digits, in both forms."""
@@ -240,6 +250,9 @@ def test_what_is_unknown_is_absent_and_flagged(fork3, spoil, flag, missing):
         (lambda t: with_edges(t, Edge("C.close", "e12", "return")), 0.1333),
         (lambda t: replace(t, events=t.events[:-1]), 0.1333),
         (lambda t: replace(t, edges=()), 0.9333),
+        (lambda t: with_edges(t, Edge("A.close", "e12", "return")), 0.1333),
+        (lambda t: with_edges(t, Edge("e11", "e12", "temporal")), 0.1333),
+        (lambda t: after_the_stop(replace(t, edges=())), 0.9474),
     ],
     ids=[
         "no cause: the latest aggregate or return",
@@ -248,12 +261,40 @@ def test_what_is_unknown_is_absent_and_flagged(fork3, spoil, flag, missing):
         "a failed cause is no answer",
         "no stop",
         "no edges",
+        "of two sound causes the later one",
+        "order beside cause",
+        "what returns after the stop is no answer",
     ],
 )
 def test_waste_follows_the_answer(fork3, spoil, waste):
     """The answer is the latest sound cause of the stop, else the latest merge or return."""
     measures, _ = measure(spoil(fork3))
     assert round(measures["waste"], 4) == waste
+
+
+@pytest.mark.parametrize(
+    ("verb", "is_protocol"),
+    [
+        ("decide", True),
+        ("delegate", True),
+        ("message", True),
+        ("aggregate", True),
+        ("begin", False),
+        ("spawn", False),
+        ("tool_call", False),
+        ("tool_result", False),
+        ("return", False),
+        ("stop", False),
+        ("human_intervention", False),
+    ],
+)
+def test_protocol_is_deciding_delegating_telling_and_merging(make_event, verb, is_protocol):
+    """What a close or a tool call carries is work."""
+    events = (
+        make_event("1", 0, verb, "O", tokens=30),
+        make_event("2", 1, "return", "O", tokens=90),
+    )
+    assert measure(Trace("run", "task", events))[0]["protocol_overhead"] == 0.25 * is_protocol
 
 
 def test_without_an_answer_all_is_waste(make_event, make_edges):

@@ -185,6 +185,11 @@ EVENT_KEYS: Final[Mapping[str, Key]] = {
     ),
     "reward_records": Key("array of rewards", "stop, where there are any", "Every reward in full."),
     "revision": Key("number", "stop", "0, and one more with each later change of the trace."),
+    "superseded_by": Key(
+        "run id",
+        "stop, where more spans made it another run",
+        "The run that it is now; this one counts no more.",
+    ),
     "flags": Key("array of strings", "stop", "What the trace is known to lack; empty if nothing."),
 }
 """The keys of an event. Others may be there; readers ignore and keep them."""

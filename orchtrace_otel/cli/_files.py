@@ -56,7 +56,8 @@ def _by_age(file: Path) -> tuple[str, bool, str]:
 def superseded(files: Iterable[Path]) -> set[tuple[Path, int]]:
     """Return the lines whose run has a higher revision in these files, by file and number.
 
-    A collector writes a run again, under a higher revision, when more of it comes.
+    A collector writes a run again, under a higher revision, when more of it comes. The last
+    one of a run that is another one now counts for nothing itself.
     """
     named = [file for file in files if file != STDIN]
     if not any(_is_amended(file) for file in named):
@@ -64,8 +65,8 @@ def superseded(files: Iterable[Path]) -> set[tuple[Path, int]]:
     newest: dict[str, int] = {}
     found: list[tuple[str, int, tuple[Path, int]]] = []
     for file in named:
-        for number, run_id, revision in _revisions(file):
-            newest[run_id] = max(revision, newest.get(run_id, 0))
+        for number, run_id, revision, is_gone in _revisions(file):
+            newest[run_id] = max(revision + is_gone, newest.get(run_id, 0))
             found.append((run_id, revision, (file, number)))
     return {place for run_id, revision, place in found if revision < newest[run_id]}
 
@@ -75,12 +76,14 @@ def _is_amended(file: Path) -> bool:
         return any(_AMENDED.search(line) for line in lines)
 
 
-def _revisions(file: Path) -> Iterator[tuple[int, str, int]]:
+def _revisions(file: Path) -> Iterator[tuple[int, str, int, bool]]:
     with file.open("rb") as lines:
         for number, line in enumerate(lines, 1):
             try:
                 document = orjson.loads(line)
-                yield number, document["trace_id"], int(document["events"][-1].get("revision", 0))
+                stop = document["events"][-1]
+                revision, is_gone = int(stop.get("revision", 0)), "superseded_by" in stop
+                yield number, document["trace_id"], revision, is_gone
             except (ValueError, LookupError, TypeError, AttributeError):
                 continue  # no trace: who reads it says so
 

@@ -10,11 +10,11 @@ import click
 from rich.cells import cell_len
 from rich.text import Text
 
-from orchtrace_otel.cli._console import clean, out_json, print_error, print_note, tell, tell_text
-from orchtrace_otel.cli._files import Traces, shown
+from orchtrace_otel.cli._console import clean, out_json, print_note, tell, tell_text
+from orchtrace_otel.cli._files import Traces
+from orchtrace_otel.cli._reading import Reading
 from orchtrace_otel.rewards.stopping.model import StopValue
 from orchtrace_otel.rewards.stopping.points import Course, Point, read_course
-from orchtrace_otel.schema import read_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -156,37 +156,29 @@ def explain(model: Path, files: tuple[Path, ...], *, as_json: bool) -> int:
 
 
 class _Reading:
-    """The courses in files; what is no trace is told and counted."""
+    """The courses in files, of each run's newest revision."""
 
     def __init__(self, files: Sequence[Sequence[Path]], outcome: str | None) -> None:
-        self._files = [file for group in files for file in group]
+        self._traces = Reading([file for group in files for file in group])
         self._outcome = outcome
-        self.faults = 0
-        self.read = 0
         self.found = 0
 
-    def __iter__(self) -> Iterator[Course]:
-        for file in self._files:
-            empty = True
-            for line in read_lines(file):
-                empty = False
-                if line.trace is None:
-                    self._fault(f"{shown(file)}:{line.number}: {line.faults[0]}")
-                    continue
-                self.read += 1
-                course = read_course(line.trace, self._outcome)
-                if course.points:
-                    self.found += 1
-                    yield course
-            if empty:
-                self._fault(f"{shown(file)}: holds no trace")
-        if self.faults > 1:
-            print_note(f"{self.faults} documents are no traces; `orchtrace validate` says why")
+    @property
+    def faults(self) -> int:
+        """Documents that were no traces, so far; told as they come."""
+        return self._traces.faults
 
-    def _fault(self, message: str) -> None:
-        self.faults += 1
-        if self.faults == 1:
-            print_error(message)
+    @property
+    def read(self) -> int:
+        """Traces so far."""
+        return self._traces.read
+
+    def __iter__(self) -> Iterator[Course]:
+        for trace in self._traces:
+            course = read_course(trace, self._outcome)
+            if course.points:
+                self.found += 1
+                yield course
 
 
 def _point(model: StopValue, point: Point) -> dict[str, Any]:

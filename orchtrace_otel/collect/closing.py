@@ -9,7 +9,7 @@ that the index names has its spans in the archive: where it has not, they are to
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from orchtrace_otel import otlp
@@ -47,7 +47,8 @@ class Closer:
             OSError: If they could not be stored.
             sqlite3.Error: If the index or the archive could not be written.
         """
-        traces = self._built(opened)
+        received, traces = self._built(opened)
+        self._supersede(opened.trace_id, received, traces)
         self._put(opened.trace_id, traces)
         fresh = opened.parts[opened.kept :]
         if fresh:
@@ -67,24 +68,48 @@ class Closer:
         traces = [trace for trace in stored if trace is not None]
         self._put(trace_id, [_at_first(trace) for trace in traces])
 
+    def _supersede(
+        self, trace_id: str, received: Sequence[otlp.Received], traces: Sequence[Trace]
+    ) -> None:
+        """Take back runs whose spans are of another run, now that more of them came.
+
+        A run that only others traced is named by the span on top of what is known; a span
+        above it, or one of ours, gives its spans another run.
+        """
+        built = {trace.trace_id for trace in traces}
+        stale = [e for e in self._store.index.of_trace(trace_id) if e.run_id not in built]
+        if not traces or not stale:
+            return
+        spans = {record.span_id for _, record in received}
+        spans.update(record.parent_id for _, record in received if record.parent_id is not None)
+        for entry in stale:
+            root = entry.run_id.rpartition("-")[2]
+            # Runs that others wrote to the store, of spans that never came here, stay.
+            if root in spans:
+                self._store.supersede(entry, _around(root, traces).trace_id)
+                self.metrics.count("runs", "superseded")
+
     def _put(self, trace_id: str, traces: Sequence[Trace]) -> None:
         late = self._archive.rewards(trace_id)
+        before = self._store.index.superseded(trace_id) if late else {}
         for trace in traces:
             if late:
-                trace = _rewarded(trace, late, alone=len(traces) == 1)  # noqa: PLW2901 - the same run
+                alone = len(traces) == 1
+                trace = _rewarded(trace, late, before, alone=alone)  # noqa: PLW2901 - the same run
             try:
                 self.metrics.count("runs", self._store.put(trace))
             except TraceFormatError as error:
                 self._told("store", trace_id, error)
         if late and traces:
-            self._archive.applied(trace_id, [trace.trace_id for trace in traces])
+            self._archive.applied(trace_id, [*before, *(trace.trace_id for trace in traces)])
 
-    def _built(self, opened: OpenTrace) -> list[Trace]:
+    def _built(self, opened: OpenTrace) -> tuple[list[otlp.Received], list[Trace]]:
         try:
-            return otlp.traces(otlp.read_protobuf(b"".join(opened.parts)))
+            received = otlp.read_protobuf(b"".join(opened.parts))
+            return received, otlp.traces(received)
         except Exception as error:  # noqa: BLE001 - a fault of ours must cost one trace, not the collector
             self._told("build", opened.trace_id, error)
-            return []
+            return [], []
 
     def _told(self, what: str, trace_id: str, error: Exception) -> None:
         self.metrics.count("failures", what)
@@ -120,15 +145,25 @@ def _at_first(trace: Trace) -> Trace:
     return replace(trace, events=(*before, replace(stop, keys={**stop.keys, "revision": 0})))
 
 
-def _rewarded(trace: Trace, late: Iterable[Verdict], *, alone: bool) -> Trace:
-    """Add the late rewards that are for this run and not in it."""
+def _around(span_id: str, traces: Sequence[Trace]) -> Trace:
+    """Return the run that a span is of; the first one where no event says so."""
+    for trace in traces:
+        if any(event.id.partition(".")[0] == span_id for event in trace.events):
+            return trace
+    return traces[0]
+
+
+def _rewarded(
+    trace: Trace, late: Iterable[Verdict], before: Mapping[str, str], *, alone: bool
+) -> Trace:
+    """Add the late rewards that are for this run, by any id it had, and not in it."""
     known = {reward.id for reward in trace.reward_records}
     spans = {event.id.partition(".")[0] for event in trace.events}
     spans.update(turn.id for turn in trace.turns)
     mine: list[Reward] = []
     for verdict in late:
         if verdict.run_id:
-            is_mine = verdict.run_id == trace.trace_id
+            is_mine = before.get(verdict.run_id, verdict.run_id) == trace.trace_id
         else:
             is_mine = alone or verdict.span_id in spans
         if is_mine and verdict.reward.id not in known:

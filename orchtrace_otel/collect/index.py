@@ -28,7 +28,7 @@ CREATE TABLE IF NOT EXISTS files (inode INTEGER PRIMARY KEY, name TEXT, size INT
 CREATE TABLE IF NOT EXISTS runs (
     run_id TEXT PRIMARY KEY, task_id TEXT, system TEXT, start_unix_nano INTEGER,
     stop_reason TEXT, revision INTEGER, rewards TEXT, digest BLOB,
-    inode INTEGER, start INTEGER
+    inode INTEGER, start INTEGER, superseded_by TEXT
 ) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS by_task ON runs (task_id);
 CREATE INDEX IF NOT EXISTS by_start ON runs (start_unix_nano);
@@ -36,9 +36,11 @@ CREATE INDEX IF NOT EXISTS by_start ON runs (start_unix_nano);
 
 _SELECT: Final = """
 SELECT run_id, task_id, system, start_unix_nano, stop_reason, revision, rewards, digest,
-    (SELECT name FROM files WHERE files.inode = runs.inode), start
+    (SELECT name FROM files WHERE files.inode = runs.inode), start, superseded_by
 FROM runs"""
 
+_IS_RUN: Final = "superseded_by IS NULL"
+_COUNT: Final = "SELECT count(*) FROM runs WHERE superseded_by IS NULL"
 
 _MOST: Final = 2**63 - 1
 """The largest integer of SQLite; senders may say any of 64 bits without a sign."""
@@ -72,6 +74,7 @@ class Entry(NamedTuple):
         digest: Of all that the newest revision says, its number aside.
         file: Name of the file that it lies in; None where the store has no lines.
         start: Where in the file its line begins.
+        superseded_by: The run that its spans are of since more of them came; None for most.
     """
 
     run_id: str
@@ -84,6 +87,7 @@ class Entry(NamedTuple):
     digest: bytes
     file: str | None
     start: int
+    superseded_by: str | None
 
 
 def digest(line: bytes) -> bytes:
@@ -119,23 +123,41 @@ class Index:
         self._db.executescript(_SCHEMA)
 
     def find(self, run_id: str) -> Entry | None:
-        """Return what is known of a run; None where it is not in the store."""
+        """Return what is known of a run, superseded or not; None where it is not in the store."""
         rows = list(self._rows("WHERE run_id = ?", (run_id,)))
         return rows[0] if rows else None
 
     def of_trace(self, trace_id: str) -> list[Entry]:
         """Return the runs of an OTel trace."""
-        return list(self._rows("WHERE run_id > ? AND run_id < ?", (f"{trace_id}-", f"{trace_id}.")))
+        return [entry for entry in self._of_trace(trace_id) if entry.superseded_by is None]
+
+    def superseded(self, trace_id: str) -> dict[str, str]:
+        """Return the ids that runs of an OTel trace had before, with those they have now."""
+        now = {entry.run_id: entry.superseded_by for entry in self._of_trace(trace_id)}
+        found: dict[str, str] = {}
+        for before, after in now.items():
+            # At most all of them stand in one row; a circle ends as well.
+            for _ in now:
+                if after is not None and (further := now.get(after)) is not None:
+                    after = further  # noqa: PLW2901 - what superseded it was superseded, too
+            if after is not None:
+                found[before] = after
+        return found
+
+    def _of_trace(self, trace_id: str) -> Iterator[Entry]:
+        return self._rows("WHERE run_id > ? AND run_id < ?", (f"{trace_id}-", f"{trace_id}."))
 
     def of_task(self, task_id: str) -> list[Entry]:
         """Return the runs of a task, by start."""
-        return list(self._rows("WHERE task_id = ? ORDER BY start_unix_nano", (task_id,)))
+        return list(
+            self._rows(f"WHERE task_id = ? AND {_IS_RUN} ORDER BY start_unix_nano", (task_id,))
+        )
 
     def __iter__(self) -> Iterator[Entry]:
-        return self._rows("ORDER BY start_unix_nano, run_id", ())
+        return self._rows(f"WHERE {_IS_RUN} ORDER BY start_unix_nano, run_id", ())
 
     def __len__(self) -> int:
-        return int(self._db.execute("SELECT count(*) FROM runs").fetchone()[0])
+        return int(self._db.execute(_COUNT).fetchone()[0])
 
     def _rows(self, condition: str, values: tuple[Any, ...]) -> Iterator[Entry]:
         for row in self._db.execute(f"{_SELECT} {condition}", values):
@@ -185,13 +207,15 @@ class Index:
             summary,
             inode,
             start,
+            None if stop is None else stop.get("superseded_by"),
         )
         self._db.execute(
-            "INSERT INTO runs VALUES (?,?,?,?,?,?,?,?,?,?) ON CONFLICT (run_id) DO UPDATE SET "
+            "INSERT INTO runs VALUES (?,?,?,?,?,?,?,?,?,?,?) ON CONFLICT (run_id) DO UPDATE SET "
             "task_id=excluded.task_id, system=excluded.system, stop_reason=excluded.stop_reason, "
             "start_unix_nano=excluded.start_unix_nano, revision=excluded.revision, "
             "rewards=excluded.rewards, digest=excluded.digest, inode=excluded.inode, "
-            "start=excluded.start WHERE excluded.revision >= runs.revision",
+            "start=excluded.start, superseded_by=excluded.superseded_by "
+            "WHERE excluded.revision >= runs.revision",
             row,
         )
 

@@ -12,9 +12,9 @@ import os
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
-from orchtrace_otel.collect.index import Index, digest, with_revision
+from orchtrace_otel.collect.index import Entry, Index, digest, with_revision
 from orchtrace_otel.exporter import open_exporter
-from orchtrace_otel.model import Trace
+from orchtrace_otel.model import Event, Trace
 from orchtrace_otel.schema import dump
 
 _FLUSH_S: Final = 10.0
@@ -64,6 +64,23 @@ class Store:
         if known is not None:
             trace = with_revision(trace, known.revision + 1)
             line = dump(trace)
+        self._write(trace, line, summary)
+        return "new" if known is None else "amended"
+
+    def supersede(self, entry: Entry, by: str) -> None:
+        """Write that a run is another one since more of its spans came.
+
+        Its last revision says so, and nothing else: who reads it as a run finds no work.
+
+        Raises:
+            OSError: If it could not be written.
+            sqlite3.Error: If the index could not.
+        """
+        gone = _superseded(entry, by)
+        line = dump(gone)
+        self._write(gone, line, digest(line))
+
+    def _write(self, trace: Trace, line: bytes, summary: bytes) -> None:
         place = None
         if self._export_line is None:
             self._exporter.export(trace)
@@ -71,7 +88,6 @@ class Store:
             place = self._export_line(line)
             self._touched.add(place[0])
         self.index.put(trace, summary, place, len(line) + 1)
-        return "new" if known is None else "amended"
 
     def settle(self) -> None:
         """Make the written traces last, as far as `sync` asks for it; before `commit`."""
@@ -107,3 +123,28 @@ class Store:
         """Let go of the folder."""
         self._exporter.shutdown()
         self.index.close()
+
+
+def _superseded(entry: Entry, by: str) -> Trace:
+    """Return the last revision of a run that is another one now."""
+    root = entry.run_id.rpartition("-")[2]
+    stop = Event(
+        f"{root}.superseded",
+        0.0,
+        "orchestrator_decision",
+        "unknown",
+        {
+            "verb": "stop",
+            "decision": "O5",
+            "activation": root,
+            "instance": "unknown#1",
+            "status": "ok",
+            "start_unix_nano": entry.start_unix_nano,
+            "stop_reason": "unknown",
+            "superseded_by": by,
+            "revision": entry.revision + 1,
+            "flags": [],
+        },
+    )
+    costs = {"tokens": 0, "wall_clock_s": 0.0}
+    return Trace(entry.run_id, entry.task_id, (stop,), costs=costs, system=entry.system)

@@ -23,8 +23,9 @@ if TYPE_CHECKING:
     from orchtrace_otel.tables.reading import Item
 
 _TABLES: Final = """
-create table runs (run text primary key, revision integer, task text, place integer, trace blob)
-    without rowid;
+create table runs (
+    run text primary key, revision integer, task text, place integer, trace blob, is_gone integer
+) without rowid;
 create table late (run text, id text, reward blob, primary key (run, id)) without rowid;
 create table tasks (task text primary key, cluster text) without rowid;
 """
@@ -80,26 +81,27 @@ class Spool:
 
     def _take_trace(self, trace: Trace) -> None:
         revision = revision_of(trace)
-        run = _key(trace.trace_id)
+        run = storable(trace.trace_id)
         query = "select revision from runs where run = ?"
         known = self._base.one(query, (run,))
         if known is not None:
             self.superseded += 1
             if known[0] > revision:
                 return
-        row = (run, revision, _key(trace.task_id), self._place, dump(trace))
-        self._base.execute_many("insert or replace into runs values (?, ?, ?, ?, ?)", [row])
+        gone = is_superseded(trace)
+        row = (run, revision, storable(trace.task_id), self._place, dump(trace), gone)
+        self._base.execute_many("insert or replace into runs values (?, ?, ?, ?, ?, ?)", [row])
         self._place += 1
 
     def _take_late(self, late: Late) -> None:
-        row = (_key(late.run_id), _key(late.reward.id), orjson.dumps(late.reward.to_dict()))
+        row = (storable(late.run_id), storable(late.reward.id), orjson.dumps(late.reward.to_dict()))
         self._base.execute_many("insert or replace into late values (?, ?, ?)", [row])
 
     @property
     def counts(self) -> Counts:
         """How much was taken in so far."""
         query = (
-            "select (select count(*) from runs), (select count(*) from late), "
+            "select (select count(*) from runs where not is_gone), (select count(*) from late), "
             "(select count(*) from late where run not in (select run from runs))"
         )
         runs, late, orphans = self._base.one(query) or (0, 0, 0)
@@ -107,7 +109,7 @@ class Spool:
 
     def tasks(self) -> Iterator[tuple[str, Trace]]:
         """Go through the tasks in order, each with its first run."""
-        query = "select task, min(run) from runs group by task order by task"
+        query = "select task, min(run) from runs where not is_gone group by task order by task"
         for task, run in self._base.execute(query):
             yield task, self._trace(run)
 
@@ -119,7 +121,7 @@ class Spool:
         """Go through cluster by cluster and task by task: cluster, task, its runs by id."""
         query = (
             "select coalesce(cluster, runs.task), runs.task, run from runs "
-            "left join tasks on tasks.task = runs.task order by 1, 2, 3"
+            "left join tasks on tasks.task = runs.task where not is_gone order by 1, 2, 3"
         )
         held: tuple[str, str, list[Trace]] | None = None
         for cluster, task, run in self._base.execute(query):
@@ -132,7 +134,11 @@ class Spool:
             yield held
 
     def runs(self) -> Iterator[Trace]:
-        """Go through the runs in the order in which they were taken in."""
+        """Go through the runs in the order in which they were taken in.
+
+        Those that were superseded by others among them: whoever has an older revision must
+        hear of it.
+        """
         for (run,) in self._base.execute("select run from runs order by place"):
             yield self._trace(run)
 
@@ -152,7 +158,8 @@ class Spool:
         return with_late(trace, late) if late else trace
 
 
-def _key(text: str) -> str:
+def storable(text: str) -> str:
+    """Return a text that UTF-8 can hold: half a surrogate pair becomes an escape."""
     return text.encode("utf-8", "backslashreplace").decode()
 
 
@@ -160,6 +167,11 @@ def revision_of(trace: Trace) -> int:
     """Return a run's revision; 0 where it says none."""
     revision: Any = trace.stop.get("revision", 0) if trace.stop else 0
     return revision if isinstance(revision, int) and abs(revision) < 2**63 else 0
+
+
+def is_superseded(trace: Trace) -> bool:
+    """Whether a revision says that its run is another one since, and is none any more."""
+    return trace.stop is not None and trace.stop.get("superseded_by") is not None
 
 
 def with_late(trace: Trace, late: Iterable[Reward]) -> Trace:

@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from orchtrace_otel import otlp
+from orchtrace_otel import otlp, schema
+from orchtrace_otel.cli._files import superseded
 from orchtrace_otel.collect import builder as building
 from orchtrace_otel.collect.admission import Bounds
 from orchtrace_otel.collect.parts import Part, Rejected, cut, parse, parts_of
@@ -23,7 +25,11 @@ from orchtrace_otel.collect.server import Collector, Options
 from orchtrace_otel.collect.spool import SPANS
 from orchtrace_otel.collect.verdicts import Verdict
 from orchtrace_otel.collect.writing import Accepted
+from orchtrace_otel.exporter import open_exporter
 from orchtrace_otel.model import Reward
+from orchtrace_otel.schema import read_lines
+from orchtrace_otel.tables.reading import read
+from orchtrace_otel.tables.spool import Spool
 from tests.collecting import as_stored, at_first, encoded, lines, recorded, refusal, stored
 
 if TYPE_CHECKING:
@@ -44,7 +50,10 @@ class Steps:
 
     def send(self, spans: list[ReadableSpan]) -> None:
         """Take spans as the writer hands them over."""
-        body = encoded(spans)
+        self.send_encoded(encoded(spans))
+
+    def send_encoded(self, body: bytes) -> None:
+        """The same of a request."""
         segment = self.collector.spool.append([(SPANS, body)])
         self.builder.put(Accepted(segment, list(parts_of(body)), 0))
 
@@ -239,3 +248,93 @@ def test_more_in_the_spool_than_memory_may_hold_is_taken_up_in_turns(tmp_path: P
     found = stored(tmp_path)
     assert {run_id: at_first(found[run_id]) for run_id in found} == as_stored(traces)
     again.end()
+
+
+# --- runs that are another one when more of them comes ---------------------------------------
+
+FOREIGN = b"\x0b" * 16
+
+
+def told(span_id: bytes, parent: bytes, **says: str) -> bytes:
+    """Encode a span as another instrumentation sends it."""
+    request: Any = ExportTraceServiceRequest()
+    span = request.resource_spans.add().scope_spans.add().spans.add(
+        trace_id=FOREIGN, span_id=span_id, parent_span_id=parent, start_time_unix_nano=span_id[0],
+        end_time_unix_nano=99 - span_id[0],
+    )  # fmt: skip
+    for key, value in says.items():
+        span.attributes.add(key=f"gen_ai.{key.replace('_', '.', 1)}").value.string_value = value
+    data: bytes = request.SerializeToString()
+    return data
+
+
+AGENT = told(b"\x03" * 8, b"\x02" * 8, operation_name="invoke_agent", agent_name="writer")
+TEAM = told(b"\x02" * 8, b"\x01" * 8, operation_name="invoke_agent", agent_name="editor")
+TOP = told(b"\x01" * 8, b"", operation_name="invoke_workflow", workflow_name="paper")
+
+
+def run_of(root: int) -> str:
+    """The id that a run has by its root."""
+    return f"{FOREIGN.hex()}-{bytes([root] * 8).hex()}"
+
+
+def test_a_run_that_gets_another_root_is_there_once(steps: Steps, tmp_path: Path) -> None:
+    """The run under its earlier ids says which one it is now, and rewards for it follow."""
+    for number, spans in enumerate((AGENT, TEAM, TOP)):
+        steps.send_encoded(spans)
+        assert steps.step()
+        if number == 0:
+            first = steps.collector.store.index.of_trace(FOREIGN.hex())[0].run_id
+            reward = Reward(id="v", component="style", value=1.0)
+            steps.judge(Verdict(FOREIGN.hex(), first, "", reward))
+            put_off_now(steps)
+            assert steps.step()
+            put_off_now(steps)
+            assert steps.step()
+    index = steps.collector.store.index
+    (entry,) = index.of_trace(FOREIGN.hex())
+    assert (entry.run_id, entry.rewards["style"]) == (run_of(1), 1.0)
+    assert len(index) == 1
+    assert set(index.superseded(FOREIGN.hex()).values()) == {run_of(1)}
+    assert steps.collector._archive.unapplied() == []
+    (gone, whole) = (stored(tmp_path)[run] for run in (first, run_of(1)))
+    assert gone["events"][-1]["superseded_by"] in {run_of(1), run_of(2)}
+    assert {event["agent"] for event in whole["events"]} >= {"paper", "editor"}
+    for document in lines(tmp_path):
+        assert schema.check(document) == []
+
+
+def test_readers_pass_over_what_was_superseded(tmp_path: Path) -> None:
+    """`show` and its like, data sets and tables; an index made anew knows of it as well."""
+    steps = Steps(tmp_path)
+    for spans in (AGENT, TEAM, TOP):
+        steps.send_encoded(spans)
+        assert steps.step()
+    (entry,) = steps.collector.store.index.of_trace(FOREIGN.hex())
+    files = [tmp_path / "traces.jsonl"]
+    old = superseded(files)
+    here = [line.trace for line in read_lines(files[0]) if (files[0], line.number) not in old]
+    assert [trace.trace_id for trace in here if trace is not None] == [entry.run_id]
+    with Spool() as spool:
+        assert list(spool.take(read(str(tmp_path)))) == []
+        assert spool.counts.runs == 1
+        assert [run.trace_id for _, _, runs in spool.groups() for run in runs] == [entry.run_id]
+        assert [run.trace_id for _, run in spool.tasks()] == [entry.run_id]
+        lake = open_exporter(f"parquet:{tmp_path / 'lake'}")
+        for trace in spool.runs():
+            lake.export(trace)
+        lake.shutdown()
+    with Spool() as again:
+        assert list(again.take(read(str(tmp_path / "lake")))) == []
+        assert (again.counts.runs, len(list(again.runs()))) == (1, len(old) - 1)
+    steps.end()
+    for path in tmp_path.glob("index.sqlite*"):
+        path.unlink()
+    anew = Steps(tmp_path)
+    assert [one.run_id for one in anew.collector.store.index] == [entry.run_id]
+    # Once more changes nothing.
+    count = len(lines(tmp_path))
+    anew.send_encoded(TOP)
+    assert anew.step()
+    assert len(lines(tmp_path)) == count
+    anew.end()

@@ -144,9 +144,9 @@ def _names(team: Any, trace: Trace) -> Sequence[str]:
     if isinstance(team, BaseGroupChat):
         host: Any = team
         return [agent.name for agent in host._participants]  # noqa: SLF001 - no public name
-    root = trace.events[0].get("to")
-    names = (e.agent for e in trace.events if e.verb == "return" and e.get("to") == root)
-    return list(dict.fromkeys(names))
+    root = trace.events[0].get("activation")
+    opened = (e for e in trace.events if e.get("parent") == root and e.id.endswith(".open"))
+    return list(dict.fromkeys(str(e["to"]) for e in opened if e.verb != "tool_call"))
 
 
 def _record(recorded: Recorded, trace: Trace, names: Sequence[str]) -> Record:

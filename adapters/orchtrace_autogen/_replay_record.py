@@ -83,11 +83,11 @@ def of_messages(messages: Sequence[Any], names: Sequence[str]) -> Record:
         source = str(message.source)
         if isinstance(message, BaseAgentEvent):
             inner[source].append(message)
-        elif source in names and task:
+        elif source in names:
             turns.append(Spoken(source, message, inner.pop(source, [])))
         elif not turns:
             task.append(message)
-    if not task:
+    if not task or not turns:
         msg = "the messages of a run must begin with its task; run with output_task_messages=True"
         raise ConfigError(msg)
     return Record(task, turns)
@@ -183,14 +183,14 @@ class _Reader:
     def _call(self, event: Event) -> FunctionCall:
         given = self._value(event)
         words = given if isinstance(given, str) else json.dumps(given)
-        return FunctionCall(id=event.id, name=str(event["tool"]), arguments=words)
+        return FunctionCall(id=_call_id(event), name=str(event["tool"]), arguments=words)
 
     def _result(self, event: Event) -> FunctionExecutionResult:
         closed = self._results[event.id.removesuffix(".open") + ".close"]
         is_error = closed.get("status") == "error"
         words = _text(self._value(closed))
         return FunctionExecutionResult(
-            content=words, name=str(event["tool"]), call_id=event.id, is_error=is_error
+            content=words, name=str(event["tool"]), call_id=_call_id(event), is_error=is_error
         )
 
     def _value(self, event: Event) -> Any:
@@ -207,6 +207,10 @@ class _Reader:
             )
             raise ConfigError(msg)
         return body["value"]
+
+
+def _call_id(event: Event) -> str:
+    return str(event.get("tool_call_id", event.id))
 
 
 def _text(value: Any) -> str:

@@ -32,7 +32,8 @@ after their runs. Nothing is written at once: what a killed process loses is wha
 down every `max_events` events (50,000) or `max_seconds` seconds (60), at a flush and at the end:
 `parquet:runs/?max_seconds=10`. `orchtrace convert IN --to parquet:runs/ --compact` joins small parts.
 
-A run may be there in several **revisions**; the highest `revision` of a `run_id` counts. Readers of ours take it.
+A run may be there in several **revisions**; the highest `revision` of a `run_id` counts. Where that one has
+`superseded_by`, in `extra` of its stop, the run is another one since and counts no more. Readers of ours do so.
 
 ```python
 duckdb.sql("select agent, avg(cost) from 'runs/turns/*/*.parquet' group by agent")

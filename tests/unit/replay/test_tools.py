@@ -4,6 +4,9 @@ import asyncio
 import inspect
 
 import pytest
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 import orchtrace_otel as orchtrace
 from orchtrace_otel.errors import ReplayBlockedError
@@ -189,3 +192,42 @@ def test_the_error_says_what_to_do() -> None:
 
     with pytest.raises(ReplayBlockedError, match="replay_safe=True or have a recorded result"):
         Playback(None).result("pay", (1,), {})
+
+
+def test_a_blocked_tool_blocks_though_the_host_catches_or_renames_what_it_raises(trace) -> None:
+    """Both an answer made of the error and another error are a blocked replay."""
+
+    @orchtrace.tool
+    def pay():
+        return "paid"
+
+    def catches():
+        try:
+            pay()
+        except Exception:  # noqa: BLE001 - that is what is tested
+            return "not paid"
+
+    def renames():
+        try:
+            pay()
+        except Exception as error:
+            raise KeyError from error
+
+    for function in (catches, renames):
+        assert replayed(trace, function)[1] == {"blocked": 4}
+
+
+def test_no_span_of_anybody_comes_of_a_replay(trace) -> None:
+    """Of none who honours suppression, and of none whose sampler follows the parent."""
+    taken = InMemorySpanExporter()
+    provider = TracerProvider(shutdown_on_exit=False)
+    provider.add_span_processor(SimpleSpanProcessor(taken))
+    tracer = provider.get_tracer("of a host that knows nothing of suppression")
+
+    def works():
+        with tracer.start_as_current_span("outer"), tracer.start_as_current_span("inner"):
+            pass
+
+    with tracer.start_as_current_span("of the caller"):
+        replayed(trace, works)
+    assert [span.name for span in taken.get_finished_spans()] == ["of the caller"]

@@ -6,7 +6,7 @@ VENV := .venv
 LOWEST := .venvs/lowest
 LANGGRAPHS := 0.6 1.0 1.1 newest
 PEERS := openinference traceloop genai
-TRAINERS := trl
+TRAINERS := agentlightning agentlightning03 art minari rllib skyrl trl verifiers verl
 GRAPHS ?= 1000
 FUZZ ?= 20000
 PY := $(VENV)/bin/python
@@ -147,9 +147,13 @@ demo-runs: $(VENV)/.ready-dev
 TRAINED := $(TRAINERS:%=trainer-%)
 
 .PHONY: test-trainers $(TRAINED)
-test-trainers: $(TRAINED) ## trainers load our data sets and take a step, offline; an environment each (1 to 2 GB)
+test-trainers: $(TRAINED) ## trainers load our data sets and take a step, offline; an environment each (1 to 5 GB)
+# These need Python 3.12.
+trainer-agentlightning trainer-agentlightning03 trainer-art trainer-skyrl: private PYTHON := $(or $(PYTHON),python3.12 python3.13)
+# Of those with a list `bare` only a part is asked for, so that what else they need is left out.
 $(TRAINED): trainer-%: demo-runs
 	$(call make_venv,.venvs/$*)
+	$(if $(wildcard tests/trainers/$*.bare.txt),.venvs/$*/bin/python -m pip install --quiet --no-deps --requirement tests/trainers/$*.bare.txt)
 	.venvs/$*/bin/python -m pip install --quiet --editable '.[files]' --requirement tests/trainers/$*.txt
 	ORCHTRACE_DEMO=$(CURDIR)/.venvs/demo .venvs/$*/bin/python -m pytest --timeout 600 $(ARGS) tests/trainers/test_$*.py
 

@@ -309,6 +309,23 @@ def test_grpo_replays_what_was_sampled(sources, source, tokenizer, tmp_path) -> 
     assert said["completions/mean_length"] == pytest.approx(fmean(written))
 
 
+@pytest.mark.parametrize("source", SOURCES)
+def test_a_folder_of_hf_is_a_data_set_to_load_and_train_on(
+    sources, source, tokenizer, tmp_path
+) -> None:
+    """By the folder's name alone, with its splits and its card; its rows are conversations."""
+    if source not in sources:
+        pytest.skip(NO_DEMO)
+    report = sources[source].export("hf", tmp_path / "out", validation=0.4)
+    found = load_dataset(str(tmp_path / "out"), cache_dir=str(tmp_path / "cache"))
+    assert {name: len(rows) for name, rows in found.items()} == dict(report.splits)
+    most = max(found.values(), key=len)
+    assert most.features["prompt"].feature["content"].dtype == "string"
+    rows = few(most.select_columns(["prompt", "completion", "tools"]))
+    config = trl.SFTConfig(**choices_of(tmp_path), max_length=None)
+    step(trl.SFTTrainer(model(tokenizer), config, train_dataset=rows, processing_class=tokenizer))
+
+
 @pytest.mark.parametrize(
     ("name", "reason"),
     [

@@ -157,6 +157,17 @@ $(TRAINED): trainer-%: demo-runs
 	.venvs/$*/bin/python -m pip install --quiet --editable '.[files]' --requirement tests/trainers/$*.txt
 	ORCHTRACE_DEMO=$(CURDIR)/.venvs/demo .venvs/$*/bin/python -m pytest --timeout 600 $(ARGS) tests/trainers/test_$*.py
 
+RAYS ?= 2.40 newest
+RAY_TESTS := $(RAYS:%=ray-%)
+
+.PHONY: test-ray $(RAY_TESTS)
+test-ray: $(RAY_TESTS) ## data sets on Ray Data beside the local engine, for RAYS="2.40 newest" (1 GB each)
+$(RAY_TESTS): ray-%:
+	$(call make_venv,.venvs/ray-$*)
+	.venvs/ray-$*/bin/python -m pip install --quiet --editable '.[ray,cli,collect,otlp,http]' \
+	  $(if $(filter newest,$*),,'ray[data]==$*.*' 'pyarrow<18') --requirement tests/ray/common.txt
+	.venvs/ray-$*/bin/python -m pytest --timeout 600 $(ARGS) tests/ray
+
 .PHONY: lint
 lint: $(VENV)/.ready-dev ## rules, format and one-way imports
 	$(VENV)/bin/ruff check .

@@ -157,7 +157,7 @@ def _plan(spool: Spool, job: Job, report: Report) -> None:
     def texts() -> Iterator[tuple[str, str]]:
         for task, trace in spool.tasks():
             report.tasks += 1
-            text = _asked(trace, contents) if job.content is not None else None
+            text = asked(trace, contents) if job.content is not None else None
             if text:
                 yield task, text
 
@@ -167,7 +167,7 @@ def _plan(spool: Spool, job: Job, report: Report) -> None:
     report.clusters = report.tasks - alike
 
 
-def _asked(trace: Trace, contents: Contents) -> str | None:
+def asked(trace: Trace, contents: Contents) -> str | None:
     """Return what a run was asked: the first words of a user in its first call."""
     for turn in trace.turns:
         try:

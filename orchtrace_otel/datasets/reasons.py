@@ -35,5 +35,6 @@ REASONS: Final[Mapping[str, str]] = {
     "stale": "a policy was updated since",
     "duplicate": "an equal record is there already",
     "unwritable": "the format cannot say it",
+    "unreadable": "a file could not be read",
 }
 """A word for each reason; docs/datasets.md is made from it."""

@@ -21,6 +21,8 @@ from orchtrace_otel.tables.restore import trace_of
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from orchtrace_otel.content.folders import Folder
+
 
 class Late(NamedTuple):
     """A reward that came after its run."""
@@ -116,16 +118,22 @@ def read_lake(where: str | Path) -> Iterator[Item]:
     """Go through a lake of Parquet, part by part; a part is held in memory at a time."""
     folder = open_folder(where)
     for part in parts(folder):
-        try:
-            nested = nest(read_part(folder, part))
-            for rows in unnest(nested):
-                yield trace_of(rows)
-        except (OrchtraceError, LookupError, TypeError, ValueError) as error:
-            yield Bad(f"{folder!r}/runs/{part}", str(error))
-    yield from _read_late(folder)
+        yield from read_one(folder, part)
+    yield from read_late(folder)
 
 
-def _read_late(folder: Any) -> Iterator[Item]:
+def read_one(folder: Folder, part: str) -> Iterator[Trace | Bad]:
+    """Go through one part of a lake."""
+    try:
+        nested = nest(read_part(folder, part))
+        for rows in unnest(nested):
+            yield trace_of(rows)
+    except (OrchtraceError, LookupError, TypeError, ValueError) as error:
+        yield Bad(f"{folder!r}/runs/{part}", str(error))
+
+
+def read_late(folder: Folder) -> Iterator[Late | Bad]:
+    """Go through the rewards in a lake that came after their runs."""
     for part in parts(folder, "rewards", late=True):
         where = f"{folder!r}/rewards/{part}"
         try:

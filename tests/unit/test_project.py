@@ -84,7 +84,7 @@ def test_lowest_constraints_name_the_floor_of_every_range() -> None:
         if line and not line.startswith("#")
     )
     for line in user_dependencies():
-        name, floor = re.match(r"([\w-]+)>=([\w.]+)", line).groups()
+        name, floor = re.match(r"([\w-]+)(?:\[\w+\])?>=([\w.]+)", line).groups()
         assert pins[name] == floor, line
 
 

@@ -163,7 +163,9 @@ def test_the_users_saver_is_left_alone(traced, calls) -> None:
 
     def held() -> bytes:
         storage = {key: {**value} for key, value in saver.storage.items()}
-        return pickle.dumps((storage, dict(saver.writes), dict(saver.blobs)))
+        # Being read, some versions leave an empty place for what nobody wrote.
+        writes = {key: value for key, value in saver.writes.items() if value}
+        return pickle.dumps((storage, writes, dict(saver.blobs)))
 
     before, spans = held(), traced.started
     others = otel_trace.get_tracer("of another instrumentation", tracer_provider=traced.provider)

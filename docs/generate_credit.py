@@ -1,8 +1,8 @@
 # ruff: noqa: INP001, E501 - a script beside the page that it writes, with text of that page
 """Measure estimators of credit in the world with planted truth and write docs/credit.md: `make credit`.
 
-Takes some minutes; with the argument `stopping` that section alone is measured anew. The last section of the page is a small run, which a test makes again
-and compares: where code or world change, the page must be made anew.
+Takes some minutes; with the arguments `topology`, `stopping`, `small` these sections alone are measured anew. The last section of the page is a
+small run, which a test makes again and compares: where code or world change, the page must be made anew.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ TOPOLOGIES = 200
 
 COSTS = (0.02, 0.05)
 
-STOPPING, SMALL = "## When to stop?", "## A small run"
+TOPOLOGY, STOPPING, SMALL = "## Which kind of team?", "## When to stop?", "## A small run"
 
 METHODS = ("reachability", "dominator", "flow", "decay", "critical_path", "last_writer")
 
@@ -252,43 +252,61 @@ def stopping_section() -> list[str]:
     ]
     lines += stopping(stopping_trials.rows, SEEDS)
     for cost in COSTS:
-        lines += ["", f"From runs as the log stopped them, {cost} a round:", ""]
+        lines += [
+            "",
+            f"From runs as the log stopped them, {cost} a round; tried on whole runs, where a policy may go on past the log's stop:",
+            "",
+        ]
         lines += stopping(partial(log_trials.stop_by_logs, cost=cost), SEEDS)
     return lines
 
 
-def page() -> str:
-    """The whole page; takes minutes."""
-    found = measured(SEEDS, COUNT, REPLAYS, RUNS)
-    lines = [HEAD.format(seeds=len(SEEDS), count=COUNT)]
-    lines += render(found, REPLAYS, RUNS)
-    lines += ["", "## Which kind of team?", ""]
-    lines += [
+def topology_section() -> list[str]:
+    """The section on topology, its heading first."""
+    return [
+        TOPOLOGY,
+        "",
         f"Runs of {TOPOLOGIES} teams a kind, and of two kinds one after the other. Who made the world made the rules, too, so "
         "this shows where they confuse kinds more than how often. A hierarchical team that used one lead, or a centralized "
         "one that used one worker, is in that run no more than it looks like; `mixed` is two kinds one after the other, and "
         "is recognised where both have their share of the activations.",
         "",
+        *topologies(range(TOPOLOGIES)),
     ]
-    lines += topologies(range(TOPOLOGIES))
-    lines += ["", *stopping_section(), ""]
-    lines += [
-        SMALL,
-        "",
-        "Seed 7, one team a kind, made again by a test.",
-        "",
-        *small(),
-    ]
+
+
+def small_section() -> list[str]:
+    """The small run, its heading first."""
+    return [SMALL, "", "Seed 7, one team a kind, made again by a test.", "", *small()]
+
+
+SECTIONS: Mapping[str, Callable[[], list[str]]] = {
+    "topology": topology_section,
+    "stopping": stopping_section,
+    "small": small_section,
+}
+
+
+def page() -> str:
+    """The whole page; takes minutes."""
+    found = measured(SEEDS, COUNT, REPLAYS, RUNS)
+    lines = [HEAD.format(seeds=len(SEEDS), count=COUNT), *render(found, REPLAYS, RUNS)]
+    for section in SECTIONS.values():
+        lines += ["", *section()]
     print(file=sys.stderr)  # noqa: T201 - after the dots
     return "\n".join(lines).rstrip() + "\n"
 
 
-def page_with_stopping_anew() -> str:
-    """The page as it is, but for the section on stopping, which has code of its own."""
-    before, _, rest = PAGE.read_text(encoding="utf-8").partition(STOPPING)
-    return before + "\n".join(stopping_section()) + "\n\n" + SMALL + rest.partition(SMALL)[2]
+def page_with_anew(names: Iterable[str]) -> str:
+    """The page as it is, but for some sections."""
+    text = PAGE.read_text(encoding="utf-8")
+    for name in names:
+        heading, *lines = SECTIONS[name]()
+        before, _, rest = text.partition(heading + "\n")
+        _, mark, after = rest.partition("\n## ")
+        text = before + "\n".join([heading, *lines, ""]) + mark + after
+    return text
 
 
 if __name__ == "__main__":
-    made = page_with_stopping_anew() if sys.argv[1:] == ["stopping"] else page()
-    PAGE.write_text(made, encoding="utf-8")
+    PAGE.write_text(page_with_anew(sys.argv[1:]) if sys.argv[1:] else page(), encoding="utf-8")

@@ -14,7 +14,8 @@ kind that most of them speak for is the team's:
 - *by tool*: it runs inside a tool call of the lead; the lead's own tool calls count half
   an activation each: `harness`.
 
-Where no kind has three fifths, and a second has a quarter, the team is `mixed`. Where a
+Where a second kind has a third of the activations the team is `mixed`, and where no kind has
+three fifths a quarter is enough; a lead's own tools make a team mixed only there. Where a
 trace has no agents below its lead, or a chain without a way back, it is `unknown`.
 """
 
@@ -32,10 +33,13 @@ if TYPE_CHECKING:
     from orchtrace_otel.rewards.facts import Facts
 
 MOST: Final = 0.6
-"""Share of activations from which on one kind is the team's."""
+"""Share of activations from which on one kind is the team's, unless a second has `MUCH`."""
 
 SOME: Final = 0.25
-"""Share from which on a second kind makes the team mixed."""
+"""Share from which on a second kind makes a team mixed in which no kind has `MOST`."""
+
+MUCH: Final = 1 / 3
+"""Share from which on a second kind makes any team mixed."""
 
 _PLANS: Final = ("plan",)
 _EXECUTES: Final = ("execut", "coder", "writer", "solver", "actor")
@@ -198,15 +202,26 @@ def _name(team: Team, weights: Mapping[str, float], signs: list[str]) -> str:
     if len({act.agent for act in team.acts.values()}) == 1 and set(weights) == {"centralized"}:
         signs.append("one agent alone is no team")
         return "unknown"
-    total = sum(weights.values())
-    ranked = _ranked(weights)
-    kind, most = ranked[0]
-    if most < MOST * total and ranked[1][1] >= SOME * total:
+    kind = _ranked(weights)[0][0]
+    if _is_mixed(team, weights):
         return "mixed"
     if kind == "planner_executor_critic" and not _comes_back(team):
         signs.append("the chain never comes back to an agent it had")
         return "unknown"
     return kind
+
+
+def _is_mixed(team: Team, weights: Mapping[str, float]) -> bool:
+    """Whether a second kind has its share; tools of the lead are a weak sign of one."""
+    total = sum(weights.values())
+    (_, most), *others = _ranked(weights)
+    if not others:
+        return False
+    second, share = others[0]
+    is_weak = second == "harness" and not any(act.is_by_tool for act in team.acts.values())
+    if most < MOST * total or is_weak:
+        return most < MOST * total and share >= SOME * total
+    return share >= MUCH * total
 
 
 _FLAT: Final = frozenset({"centralized", "planner_executor_critic", "debate"})

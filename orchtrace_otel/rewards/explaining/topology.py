@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from orchtrace_otel.model import Trace
 
 _FORMULA: Final = (
-    "the kind that three fifths of the activations speak for; mixed where none has that and a "
-    "second has a quarter"
+    "the kind that most activations speak for; mixed where a second has a third, or a quarter "
+    "beside one below three fifths"
 )
 
 

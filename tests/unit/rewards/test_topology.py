@@ -31,6 +31,20 @@ def test_other_kinds_are_recognised_in_most_runs(kind: str) -> None:
     assert found[kind] >= 28
 
 
+def test_one_kind_after_another_is_mixed_where_both_have_their_share() -> None:
+    """In two thirds of the runs; a team of one kind is hardly ever taken for two."""
+    kinds = (*CLEAR, "centralized", "planner_executor_critic", "hierarchical", "mixed")
+    mixed = {
+        kind: sum(
+            explain_topology(make_world(seed, kind).trace).topology == "mixed"
+            for seed in range(100, 160)
+        )
+        for kind in kinds
+    }
+    assert mixed.pop("mixed") >= 36
+    assert sum(mixed.values()) <= 3
+
+
 def test_scoring_writes_the_topology_and_keeps_one_that_is_given() -> None:
     """What a trace says of itself is worth more than what is recognised."""
     trace = make_world(3, "swarm").trace

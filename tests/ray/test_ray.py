@@ -142,13 +142,14 @@ def test_tables_that_a_collector_wrote_become_a_data_set(
     with collecting(store, *options) as collector:
         httpx.post(f"{collector.url}/v1/traces", content=encoded(captured.spans), headers=PROTOBUF)
         eventually(lambda: collector.metric("runs_total", "new") == len(questions), 120)
-    job = Job(format="trl-sft", content=str(recorder.store))
+    job = Job(format="trl-sft", content=str(recorder.store), validation=0.0)
     made = records_of([str(store)], job)
     table = table_of(made)
     assert table.equals(local_table(job, [str(store)]))
     said = [json.loads(row)["prompt"][-1]["content"] for row in table.column("record").to_pylist()]
     assert sorted(said) == questions
-    made.write_parquet(str(tmp_path / "sft"))
+    kept = made.filter(lambda row: row["split"] == "train" and row["record"])
+    kept.write_parquet(str(tmp_path / "sft"))
     assert pq.read_table(tmp_path / "sft").num_rows == len(questions)
 
 

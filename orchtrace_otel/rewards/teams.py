@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from orchtrace_otel.model import Edge, Event, Trace
+    from orchtrace_otel.model import Edge, Event
+    from orchtrace_otel.rewards.facts import Facts
 
 _OWN_LOOP: Final = frozenset({"agent", "model", "llm", "tools", "tool", "call_model"})
 """Names of the parts of one agent's own loop, which some frameworks trace as agents."""
@@ -32,7 +33,7 @@ class Act:
     by: str
     holder: str
     role: str
-    after: set[str] = field(default_factory=set[str])
+    after: frozenset[str] = frozenset()
     is_by_tool: bool = False
 
 
@@ -61,49 +62,66 @@ class Team:
         return max(self.tools[self.lead] - inside, 0)
 
 
-def read_team(trace: Trace) -> Team:
+def read_team(facts: Facts) -> Team:
     """Read the team of a trace; those of others, without activations, by their spawns.
 
     Example:
         >>> from orchtrace_otel.model import Event, Trace
+        >>> from orchtrace_otel.rewards.facts import Facts
         >>> opening = Event("a.open", 0, "spawn", "lead", {"to": "scout", "parent": "r"})
-        >>> read_team(Trace("run", "task", (opening,))).acts["a"].agent
+        >>> read_team(Facts(Trace("run", "task", (opening,)))).acts["a"].agent
         'scout'
     """
     team = Team()
-    openings: list[tuple[float, str, Event]] = []
-    for event in trace.events:  # once for every event of every run, so with little in it
-        if event.id[-5:] == ".open" and event.type != "tool_call":
-            openings.append((event.t, event.id, event))
-        elif event.type == "tool_call":
-            team.tools[str(event.keys.get("activation", event.agent))] += 1
-    openings.sort(key=_when)
-    for _, name, event in openings:
-        _take_opening(team, name[:-5], event.agent, event.keys)
+    events = facts.events
+    opened: dict[str, Act] = {}
+    for event in _openings(facts):
+        act = _take_opening(team, event.id[:-5], event.agent, event.keys)
+        if act is not None:
+            opened[event.id] = act
+    for place in facts.by_type.get("tool_call", ()):
+        event = events[place]
+        team.tools[str(event.keys.get("activation", event.agent))] += 1
     if not team.acts:
-        _take_spawns(team, trace.events)
+        _take_spawns(team, events)
     elif len(team.acts) > 1 or team.tools:
-        _connect(team, trace.edges, {event.id: event for event in trace.events})
+        _connect(team, opened, facts)
     _skip_wrappers(team)
     return team
 
 
-def _when(opening: tuple[float, str, Event]) -> tuple[float, str]:
-    return opening[:2]
+def _openings(facts: Facts) -> list[Event]:
+    """The events that open activations, by time."""
+    events = facts.events
+    found = [
+        event
+        for kind, places in facts.by_type.items()
+        if kind != "tool_call"
+        for event in map(events.__getitem__, places)
+        if event.id[-5:] == ".open"
+    ]
+    found.sort(key=_when)
+    return found
 
 
-def _take_opening(team: Team, name: str, by: str, keys: Mapping[str, Any]) -> None:
+def _when(event: Event) -> tuple[float, str]:
+    return event.t, event.id
+
+
+def _take_opening(team: Team, name: str, by: str, keys: Mapping[str, Any]) -> Act | None:
     agent = str(keys.get("to", by))
     team.agents[name] = agent
     if "parent" in keys:
         role = str(keys.get("role", "")).lower()
-        team.acts[name] = Act(agent, by, str(keys["parent"]), role)
-    elif not team.lead:
+        team.acts[name] = act = Act(agent, by, str(keys["parent"]), role)
+        return act
+    if not team.lead:
         team.lead = name
+    return None
 
 
 def _take_spawns(team: Team, events: Iterable[Event]) -> None:
-    for event in sorted(events, key=lambda event: (event.t, event.id)):
+    for event in sorted(events, key=_when):
         to = event.get("to")
         if event.type == "spawn" and isinstance(to, str):
             role = str(event.get("role", "")).lower()
@@ -113,16 +131,16 @@ def _take_spawns(team: Team, events: Iterable[Event]) -> None:
             team.agents.setdefault(event.agent, event.agent)
 
 
-def _connect(team: Team, edges: Iterable[Edge], events: Mapping[str, Event]) -> None:
+def _connect(team: Team, opened: Mapping[str, Act], facts: Facts) -> None:
     acts = team.acts
-    for edge in edges:
-        kind = edge.type
-        if kind == "message":
+    events = {event.id: event for event in facts.events}
+    for edge in facts.trace.edges:  # many, and most are about something else
+        if edge.type == "message":
             giver, taker = _act_of(acts, events, edge.src), _act_of(acts, events, edge.dst)
             if giver is not None and taker is not None and giver is not taker:
                 team.read.add((taker.agent, giver.agent))
-        elif edge.dst[-5:] == ".open" and edge.dst[:-5] in acts:
-            _follow(acts, edge, events)
+        elif edge.dst in opened and edge.src in events:
+            _follow(acts, opened[edge.dst], edge, events[edge.src])
 
 
 def _act_of(acts: Mapping[str, Act], events: Mapping[str, Event], event_id: str) -> Act | None:
@@ -130,17 +148,14 @@ def _act_of(acts: Mapping[str, Act], events: Mapping[str, Event], event_id: str)
     return None if event is None else acts.get(str(event.keys.get("activation", event.agent)))
 
 
-def _follow(acts: Mapping[str, Act], edge: Edge, events: Mapping[str, Event]) -> None:
+def _follow(acts: Mapping[str, Act], act: Act, edge: Edge, source: Event) -> None:
     """Note what an edge into an opening says of how that came about."""
-    act, source = acts[edge.dst[:-5]], events.get(edge.src)
-    if source is None:
-        return
     if source.type == "tool_call":
         act.is_by_tool = act.is_by_tool or source.keys.get("activation") == act.holder
     elif edge.type == "causal" and edge.src[-6:] == ".close":
         giver = edge.src[:-6]
         if giver in acts and acts[giver] is not act:
-            act.after.add(giver)
+            act.after |= {giver}
 
 
 def _skip_wrappers(team: Team) -> None:

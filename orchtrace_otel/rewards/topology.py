@@ -24,13 +24,13 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from orchtrace_otel.rewards.facts import Facts
 from orchtrace_otel.rewards.teams import Act, Team, read_team
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping
 
     from orchtrace_otel.model import Trace
-    from orchtrace_otel.rewards.facts import Facts
 
 MOST: Final = 0.6
 """Share of activations from which on one kind is the team's, unless a second has `MUCH`."""
@@ -74,7 +74,7 @@ class Evidence(NamedTuple):
 
 def topology(facts: Facts) -> str:
     """Return what the trace says of itself, else what is recognised."""
-    return facts.trace.topology or explain_topology(facts.trace).topology
+    return facts.trace.topology or _explain(facts).topology
 
 
 def explain_topology(trace: Trace) -> Evidence:
@@ -94,7 +94,11 @@ def explain_topology(trace: Trace) -> Evidence:
         >>> evidence.topology, evidence.signs
         ('centralized', ('3 of 3 activations were called',))
     """
-    team = read_team(trace)
+    return _explain(Facts(trace))
+
+
+def _explain(facts: Facts) -> Evidence:
+    team = read_team(facts)
     ways = _sort(team)
     counted = Counter(ways.values())
     signs = [f"{count} of {len(ways)} activations were {way}" for way, count in _ranked(counted)]
@@ -125,7 +129,7 @@ def _sort(team: Team) -> dict[str, str]:
     holders = {act.holder for act in team.acts.values()}
     arguing = _arguing(team)
     ways = {
-        name: _way(team, name, act, is_holder=name in holders, argues=act.agent in arguing)
+        name: _way(team, act, is_holder=name in holders, argues=act.agent in arguing)
         for name, act in team.acts.items()
     }
     _start_chains(team, ways)
@@ -134,7 +138,7 @@ def _sort(team: Team) -> dict[str, str]:
     return ways
 
 
-def _way(team: Team, name: str, act: Act, *, is_holder: bool, argues: bool) -> str:
+def _way(team: Team, act: Act, *, is_holder: bool, argues: bool) -> str:
     if is_holder or (act.holder in team.acts and act.holder != team.lead):
         return "nested"
     if act.is_by_tool:
@@ -143,7 +147,7 @@ def _way(team: Team, name: str, act: Act, *, is_holder: bool, argues: bool) -> s
         return "handed over"
     if argues:
         return "mutual"
-    return "chained" if len(act.after & team.acts.keys() - {name}) == 1 else "called"
+    return "chained" if sum(map(team.acts.__contains__, act.after)) == 1 else "called"
 
 
 def _arguing(team: Team) -> set[str]:
@@ -229,7 +233,8 @@ _FLAT: Final = frozenset({"centralized", "planner_executor_critic", "debate"})
 
 def _checks_itself(team: Team, signs: list[str]) -> bool:
     """Whether roles or names say that one checks what another plans or carries out."""
-    said = [act.role or act.agent.lower() for act in team.acts.values()]
+    # The first that says so is named; there are few roles, and may be many activations.
+    said = dict.fromkeys(act.role or act.agent.lower() for act in team.acts.values())
     checks, plans, executes = (_says(said, words) for words in (_CHECKS, _PLANS, _EXECUTES))
     if checks and (plans or executes):
         signs.append(f"{checks!r} checks what {plans or executes!r} does")
@@ -237,7 +242,7 @@ def _checks_itself(team: Team, signs: list[str]) -> bool:
     return False
 
 
-def _says(said: Sequence[str], words: Iterable[str]) -> str | None:
+def _says(said: Iterable[str], words: Iterable[str]) -> str | None:
     return next((text for text in said for word in words if word in text), None)
 
 

@@ -27,11 +27,10 @@ def critical_path(upstream: Upstream, facts: Facts) -> Shares | None:
     if chains is None or span <= 0:
         return None
     longest = _on_longest(graph, chains)
-    stop = graph.stop if facts.is_stop_useful else None
-    for place, steps in enumerate(upstream.hops):
-        if steps < 0 and place != stop:
-            longest[place] = 0
-    return longest, span
+    parts = [part if steps >= 0 else 0 for part, steps in zip(longest, upstream.hops, strict=True)]
+    if graph.stop is not None and facts.is_stop_useful:
+        parts[graph.stop] = longest[graph.stop]
+    return parts, span
 
 
 def _on_longest(graph: Graph, chains: Sequence[int]) -> list[int]:
@@ -58,6 +57,6 @@ def _on_longest(graph: Graph, chains: Sequence[int]) -> list[int]:
             parts[place] = level - before
             level = before
         for cause in sources:
-            if levels[cause] < level and chains[cause] == before:
+            if chains[cause] == before and levels[cause] < level:
                 levels[cause] = level
     return parts

@@ -46,11 +46,11 @@ def assignments(facts: Facts) -> Sequence[Assignment]:
 
 def closed_well(event: Event) -> bool:
     """Whether an interval's closing says that it ended as it should, and in time."""
-    keys = event.keys
-    status = keys.get("status")
+    get = event.keys.get
+    status = get("status")
     if status != "ok" and isinstance(status, str) and status in _FELL_SHORT:
         return False
-    return not keys.get("late")
+    return not get("late")
 
 
 def text(value: Any) -> str | None:
@@ -146,9 +146,10 @@ class _Reader:
         return Assignment(place, to, to, None, giver.agent, None, closed, finished)
 
     def _came_back(self, closed: int, instance: str | None) -> bool:
-        gone = self.gone.get(instance) if self.gone else None
-        if gone is not None and gone < self.facts.graph.begin[closed]:
-            return False
+        if self.gone:
+            gone = self.gone.get(instance)
+            if gone is not None and gone < self.facts.graph.begin[closed]:
+                return False
         return closed_well(self.facts.events[closed])
 
     def _despawned(self) -> dict[str | None, int]:

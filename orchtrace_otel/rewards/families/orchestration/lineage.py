@@ -67,9 +67,9 @@ def _carry(facts: Facts, bits: Mapping[int, int]) -> Sequence[int]:
 
 
 def _connected(group: Sequence[int], ends: Mapping[int, int], *, overlaps: bool) -> int:
-    mask = sum(1 << number for number in group)
-    before = {number: ends[number] & mask & ~(1 << number) for number in group}
-    count = sum(held.bit_count() for held in before.values())
+    mask = sum([1 << number for number in group])
+    before = {number: ends[number] & (mask ^ 1 << number) for number in group}
+    count = sum(map(int.bit_count, before.values()))
     # Only what goes on at once can lead into each other; such a pair was counted twice.
     return count - (_mutual(before) if overlaps else 0)
 

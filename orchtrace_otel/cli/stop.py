@@ -236,7 +236,7 @@ def _tell_evaluation(found: Evaluation) -> None:
         f"{found.points} decision points, {found.graded} graded"
     )
     heads = ("policy", "alone", "95 %", "ESS", "censored", "beside the log's stop", "95 %")
-    table: list[tuple[str, ...]] = [(*heads, "fitted gains", "95 %", "")]
+    table: list[tuple[str, ...]] = [(*heads, "fitted gains", "95 %", "in runs", "")]
     table += [_cells(row) for row in found.rows]
     _tell_table(table)
     _tell_seen(found.rows)
@@ -244,7 +244,7 @@ def _tell_evaluation(found: Evaluation) -> None:
 
 def _cells(row: Row) -> tuple[str, ...]:
     if row.alone is None or row.beside_log is None:
-        return (row.name, *[_UNKNOWN] * 8, f"absent: {row.says}")
+        return (row.name, *[_UNKNOWN] * 9, f"absent: {row.says}")
     return (
         row.name,
         *_estimate(row.alone),
@@ -252,6 +252,7 @@ def _cells(row: Row) -> tuple[str, ...]:
         f"{row.alone.censored:.1%}",
         *_estimate(row.beside_log),
         *_estimate(row.gain),
+        _UNKNOWN if row.gain is None else f"{row.gain.runs} of {row.alone.runs}",
         row.says,
     )
 

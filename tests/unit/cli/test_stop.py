@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -73,6 +74,12 @@ def test_eval_prints_the_policy_beside_every_baseline(folder: Path) -> None:
     lines = result.output.splitlines()
     assert [line.strip().partition("  ")[0] for line in lines[2:12]] == list(names)
     assert "censored" in lines[1]
+    assert re.search(r"fitted gains +95 % +in runs$", lines[1])
+    document = json.loads(
+        invoke("eval", folder / "model.json", folder / "other.jsonl", "--json").output
+    )
+    both = {row["name"]: row["gain"] for row in document["rows"]}
+    assert f"{both['fixed step limit']['runs']} of 8 " in lines[3]
     assert "goes on past the log's stop" in result.output
 
 

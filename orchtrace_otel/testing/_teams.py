@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
 
 from orchtrace_otel import adapter as adapters
 from orchtrace_otel.testing._kit import Kit
@@ -43,6 +43,20 @@ _SCENARIOS: Final = (
 )
 
 
+class Replayed(NamedTuple):
+    """A team that can be run again.
+
+    Attributes:
+        run: Runs it to its end, once, and returns what it gave.
+        target: From that to what `counterfactual` is given.
+        kept: Returns what the host keeps, so that equal ones compare equal.
+    """
+
+    run: Callable[[], Any]
+    target: Callable[[Any], Any]
+    kept: Callable[[], Any]
+
+
 class AdapterTeams(Kit, ABC, kit=True):
     """Teams of the framework, and the ways to run them.
 
@@ -60,6 +74,7 @@ class AdapterTeams(Kit, ABC, kit=True):
         can_fan_out: Whether agents can work at once and be joined.
         can_nest: Whether an agent can contain a team.
         can_wait: Whether an agent can await; its run is then cancelled.
+        can_replay: Whether `Adapter.replayer` runs recorded teams again.
         distribution: The distribution whose extra installs the framework.
     """
 
@@ -73,6 +88,7 @@ class AdapterTeams(Kit, ABC, kit=True):
     can_fan_out: ClassVar[bool] = False
     can_nest: ClassVar[bool] = False
     can_wait: ClassVar[bool] = False
+    can_replay: ClassVar[bool] = False
     distribution: ClassVar[str] = "orchtrace-otel"
 
     # --- what an author fills in ------------------------------------------------------
@@ -111,6 +127,10 @@ class AdapterTeams(Kit, ABC, kit=True):
 
     def waiting(self, wait: Callable[[], Awaitable[None]]) -> Any:
         """Build a team of `worker`, which awaits `wait()` once."""
+        raise NotImplementedError
+
+    def replayed(self, look: Callable[[str], None]) -> Replayed:
+        """Build a team in which `second` follows `first`, and each calls `look` by its name."""
         raise NotImplementedError
 
     def invoke(self, team: Any) -> Any:

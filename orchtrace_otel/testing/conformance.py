@@ -14,15 +14,16 @@ from orchtrace_otel.testing._hook_checks import HookChecks
 from orchtrace_otel.testing._host_checks import HostChecks
 from orchtrace_otel.testing._kit import ConformanceError
 from orchtrace_otel.testing._record_checks import RecordChecks
-from orchtrace_otel.testing._teams import CANARY, TOKENS
+from orchtrace_otel.testing._replay_checks import ReplayChecks
+from orchtrace_otel.testing._teams import CANARY, TOKENS, Replayed
 from orchtrace_otel.testing._tree_checks import TreeChecks
 from orchtrace_otel.testing._way_checks import WayChecks
 
-__all__ = ["CANARY", "TOKENS", "AdapterConformance", "ConformanceError"]
+__all__ = ["CANARY", "TOKENS", "AdapterConformance", "ConformanceError", "Replayed"]
 
 
 class AdapterConformance(
-    TreeChecks, RecordChecks, HostChecks, WayChecks, HookChecks, ABC, kit=True
+    TreeChecks, RecordChecks, HostChecks, WayChecks, HookChecks, ReplayChecks, ABC, kit=True
 ):
     """All that an adapter must do; what its author fills in is said in `AdapterTeams`.
 

@@ -14,11 +14,13 @@ from orchtrace_otel import spans
 from orchtrace_otel._guard import guarded
 from orchtrace_otel.adapter import Adapter, Patches
 from orchtrace_otel.flow import Edge, Mark
+from orchtrace_otel.replay import Change, Part
 from orchtrace_otel.testing.conformance import (
     CANARY,
     TOKENS,
     AdapterConformance,
     ConformanceError,
+    Replayed,
 )
 
 # --- a tiny framework -------------------------------------------------------------------
@@ -84,6 +86,28 @@ class Crew:
 PLAYING = otel_context.create_key("playing")
 
 
+class CrewReplayer:
+    """Runs a crew again: agents that are out say nothing, those before them what they said."""
+
+    def __init__(self, target: tuple[Crew, list[str]], score: Callable[[Any], float]) -> None:
+        self.crew, self.said = target
+        self.score = score
+
+    def value(self, change: Change, seed: int) -> float:
+        out = {part.name for part in change.touched}
+        text, is_before = "", True
+        for (agent,), before in zip(self.crew.stages, self.said, strict=True):
+            if agent.name in out:
+                is_before = False
+                text = before if Part("agent", agent.name) in change.anew else ""
+            else:
+                text = before if is_before else self.work(agent, text)
+        return self.score(text)
+
+    def work(self, agent: Agent, text: str) -> str:
+        return agent.work(text)
+
+
 class Playing:
     """A crew that plays: its activation, and what caused the stage that works now."""
 
@@ -118,6 +142,9 @@ class CrewAdapter(Adapter):
         if self.patches is not None:
             self.patches.undo()
         self.patches = None
+
+    def replayer(self, target, trace, score):
+        return CrewReplayer(target, score)
 
     # crews
 
@@ -340,6 +367,7 @@ class CrewConformance(AdapterConformance):
     can_fan_out = True
     can_nest = True
     can_wait = True
+    can_replay = True
 
     adapter: type[Adapter] = CrewAdapter
 
@@ -389,6 +417,21 @@ class CrewConformance(AdapterConformance):
             return text
 
         return Crew((Agent("worker", act),))
+
+    def replayed(self, look):
+        def telling(name):
+            def act(text):
+                look(name)
+                return f"{text} by {name}"
+
+            return Agent(name, act)
+
+        crew = Crew((telling("first"),), (telling("second"),))
+        return Replayed(
+            run=lambda: crew.run(CANARY),
+            target=lambda said: (crew, said),
+            kept=lambda: [len(stage) for stage in crew.stages],
+        )
 
     def invoke(self, team):
         return team.run(CANARY)
@@ -799,6 +842,44 @@ class NeedsSpans(CrewAdapter):
         yield from wrapped(*args, **kwargs)
 
 
+class RunsAllAgain(CrewAdapter):
+    """Calls those before the change once more."""
+
+    def replayer(self, target, trace, score):
+        target[0].run(CANARY)
+        return super().replayer(target, trace, score)
+
+
+class ReplaysInPlace(CrewAdapter):
+    """Takes agents out of the host's own crew."""
+
+    def replayer(self, target, trace, score):
+        crew, said = target
+        crew.stages = ((), *crew.stages[1:])
+        return super().replayer((Crew(*[(Agent("second", say),)]), said[1:]), trace, score)
+
+
+class TracesReplays(CrewAdapter):
+    """Opens a run for a replay, in a context in which nothing is suppressed."""
+
+    def replayer(self, target, trace, score):
+        spans.start_run("replay").close()
+        return super().replayer(target, trace, score)
+
+
+class ReplaysNothing(CrewAdapter):
+    """Does not know its own teams."""
+
+    replayer = Adapter.replayer
+
+
+class FailsReplays(CrewAdapter):
+    """Makes replays that raise."""
+
+    def replayer(self, target, trace, score):
+        return super().replayer((target[0], []), trace, score)
+
+
 class AsksForMore(CrewAdapter):
     """Was tried with other versions than the extra installs."""
 
@@ -849,6 +930,11 @@ BROKEN = [
     ("test_a_failing_tracer_never_reaches_the_host", RaisesIntoHost, "must not raise"),
     ("test_unsampled_runs_are_the_same", NeedsSpans, "unsampled, must give the host"),
     ("test_the_extra_asks_for_the_versions_that_were_tried", AsksForMore, "must ask for"),
+    ("test_a_replay_leaves_the_host_alone", RunsAllAgain, "must not be called, came ['first'"),
+    ("test_a_replay_leaves_the_host_alone", ReplaysInPlace, "must be as it was"),
+    ("test_a_replay_leaves_the_host_alone", TracesReplays, "no span must come of replays"),
+    ("test_a_replay_leaves_the_host_alone", ReplaysNothing, "must know what it is given"),
+    ("test_a_replay_leaves_the_host_alone", FailsReplays, "must come to their end"),
 ]
 
 

@@ -16,10 +16,10 @@ from autogen_core.models import ChatCompletionClient, CreateResult, ModelFamily,
 from autogen_core.tools import FunctionTool
 from autogen_ext.models.replay import ReplayChatCompletionClient
 
-from orchtrace_autogen import AutoGenAdapter
+from orchtrace_autogen import AutoGenAdapter, Recorded
 from orchtrace_autogen._telemetry import silence
 from orchtrace_otel.adapter import Patches
-from orchtrace_otel.testing.conformance import CANARY, TOKENS, AdapterConformance
+from orchtrace_otel.testing.conformance import CANARY, TOKENS, AdapterConformance, Replayed
 
 MODEL = {
     "vision": False,
@@ -77,6 +77,7 @@ class TestAutoGen(AdapterConformance):
     can_fan_out = True
     can_nest = not autogen_agentchat.__version__.startswith("0.6")
     can_wait = True
+    can_replay = True
 
     @pytest.fixture(autouse=True)
     def _quiet_host(self, caplog) -> Iterator[None]:
@@ -102,6 +103,23 @@ class TestAutoGen(AdapterConformance):
 
     def handing_off(self) -> Any:
         return _team(Actor("first"), Actor("second"))
+
+    def replayed(self, look: Callable[[str], None]) -> Replayed:
+        def build() -> RoundRobinGroupChat:
+            return _team(
+                *(Actor(name, lambda name=name: look(name)) for name in ("first", "second"))
+            )
+
+        team = build()
+
+        def kept() -> Any:
+            return asyncio.run(team.save_state())
+
+        return Replayed(
+            run=lambda: asyncio.run(team.run(task=CANARY)),
+            target=lambda result: Recorded(team=build, messages=result),
+            kept=kept,
+        )
 
     def calling_tool(self, look: Callable[[], None]) -> Any:
         async def lookup(what: str) -> str:

@@ -6,18 +6,19 @@ from typing import Annotated
 from langchain_core.language_models import FakeMessagesListChatModel
 from langchain_core.messages import AIMessage
 from langchain_core.tools import tool
+from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import END, START, StateGraph
 from typing_extensions import TypedDict
 
 from orchtrace_langgraph import LangGraphAdapter
-from orchtrace_otel.testing.conformance import CANARY, TOKENS, AdapterConformance
+from orchtrace_otel.testing.conformance import CANARY, TOKENS, AdapterConformance, Replayed
 
 
 class State(TypedDict, total=False):
     log: Annotated[list[str], operator.add]
 
 
-def chain(**nodes):
+def chain(saver=None, **nodes):
     """A graph whose nodes follow one another."""
     graph = StateGraph(State)
     before = START
@@ -26,7 +27,7 @@ def chain(**nodes):
         graph.add_edge(before, name)
         before = name
     graph.add_edge(before, END)
-    return graph.compile(name="team")
+    return graph.compile(name="team", checkpointer=saver)
 
 
 def says(state):
@@ -50,6 +51,7 @@ class TestLangGraph(AdapterConformance):
     can_fan_out = True
     can_nest = True
     can_wait = True
+    can_replay = True
 
     def make_adapter(self):
         return LangGraphAdapter()
@@ -69,6 +71,24 @@ class TestLangGraph(AdapterConformance):
 
     def handing_off(self):
         return chain(first=says, second=says)
+
+    def replayed(self, look):
+        def first(state):
+            look("first")
+            return says(state)
+
+        def second(state):
+            look("second")
+            return says(state)
+
+        saver = InMemorySaver()
+        graph = chain(saver, first=first, second=second)
+        thread = {"configurable": {"thread_id": "one"}}
+        return Replayed(
+            run=lambda: graph.invoke({"log": []}, thread),
+            target=lambda _: graph.with_config(thread),
+            kept=lambda: repr([*saver.list(thread)]),
+        )
 
     def calling_tool(self, look):
         @tool

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
+from orchtrace_otel.errors import StoppingError
 from orchtrace_otel.model import Reward, Trace
 from orchtrace_otel.rewards.stopping.points import Course, read_course
 
@@ -55,12 +57,21 @@ def judge_stop(  # noqa: PLR0913 - what a stop is judged by
         is_limited: Whether a limit stopped it.
         is_unfinished: Whether required work was open at the stop.
 
+    Raises:
+        StoppingError: If a number is not finite, the price is below 0, or there is no such step.
+
     Example:
         >>> judge_stop([0.2, 0.6, 0.9, 0.9, 0.9], 0.05, 5).mode
         'delayed'
         >>> round(judge_stop([0.2, 0.6, 0.9, 0.9, 0.9], 0.05, 2).reward, 2)
         -0.25
     """
+    if not (all(map(math.isfinite, (cost, *worth))) and cost >= 0):
+        msg = f"worth and cost must be finite and cost at least 0, got {worth!r} and {cost!r}"
+        raise StoppingError(msg)
+    if not 1 <= stopped <= len(worth):
+        msg = f"stopped must be a step from 1 to {len(worth)}, got {stopped!r}"
+        raise StoppingError(msg)
     values = [one - cost * step for step, one in enumerate(worth, 1)]
     best = max(range(len(values)), key=values.__getitem__) + 1
     regret = values[best - 1] - values[stopped - 1]
@@ -77,8 +88,12 @@ def judge_stop(  # noqa: PLR0913 - what a stop is judged by
 
 def judge_course(course: Course, cost: float) -> Judged | None:
     """Say which mistake, if any, a logged stop was; None where not all of its points are graded."""
-    worth = [point.answer_now for point in course.points]
-    known = [one for one in worth if one is not None]
+    # A stop right behind a point is that point's step again: either one's grade is of both.
+    worth: dict[int, float | None] = {}
+    for point in course.points:
+        held = worth.get(point.step)
+        worth[point.step] = held if point.answer_now is None else point.answer_now
+    known = [one for one in worth.values() if one is not None]
     if not known or len(known) < len(worth):
         return None
     before = [point.features or {} for point in course.points]

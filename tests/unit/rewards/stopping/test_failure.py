@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from orchtrace_otel.errors import StoppingError
 from orchtrace_otel.model import Event, Trace
 from orchtrace_otel.rewards.stopping.failure import judge_course, judge_stop, stopping_rewards
+from orchtrace_otel.rewards.stopping.points import read_course
 from tests.unit.rewards.stopping.courses import course
 
 WORTH = (0.2, 0.6, 0.9, 0.9, 0.9)
@@ -65,6 +69,40 @@ def test_a_logged_stop_is_judged_by_what_its_points_show() -> None:
 def test_a_course_that_is_not_graded_throughout_is_not_judged() -> None:
     """Its best step is unknown."""
     assert judge_course(course([0.1, None]), COST) is None
+
+
+def test_a_stop_right_behind_the_best_point_is_right() -> None:
+    """It is that point's step again and costs none more, whichever of the two was graded."""
+    keys = {"features": {"step": 1}, "decision_point": "route"}
+    for graded, stop_graded in ((0.9, 0.9), (0.9, None), (None, 0.9)):
+        grades = [{} if one is None else {"answer_now": one} for one in (graded, stop_graded)]
+        events = (
+            Event("1", 1, "orchestrator_decision", "lead", {**keys, "answer_now": 0.2}),
+            Event("2", 2, "orchestrator_decision", "lead", {**keys, **grades[0]}),
+            Event("3", 2, "orchestrator_decision", "lead", {**keys, **grades[1], "verb": "stop"}),
+        )
+        judged = judge_course(read_course(Trace("run", "task", events)), COST)
+        assert judged is not None
+        assert (judged.mode, judged.best, judged.regret) == ("right", 2, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("worth", "cost", "stopped", "message"),
+    [
+        ((), COST, 1, "stopped must be a step from 1 to 0, got 1"),
+        (WORTH, COST, 0, "stopped must be a step from 1 to 5, got 0"),
+        (WORTH, COST, 6, "stopped must be a step from 1 to 5, got 6"),
+        (WORTH, -0.1, 1, "cost at least 0"),
+        (WORTH, math.nan, 1, "must be finite"),
+        ((0.5, math.inf), COST, 1, "must be finite"),
+    ],
+)
+def test_numbers_that_mean_nothing_are_refused(
+    worth: tuple[float, ...], cost: float, stopped: int, message: str
+) -> None:
+    """Step 0 is no step, and no price is none."""
+    with pytest.raises(StoppingError, match=message):
+        judge_stop(worth, cost, stopped)
 
 
 def trace(*worth: float | None) -> Trace:

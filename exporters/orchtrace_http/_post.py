@@ -84,14 +84,12 @@ class Post:
         """
         packed = gzip.compress(body, compresslevel=5, mtime=0)
         headers = {**self._headers, "idempotency-key": hashlib.sha256(body).hexdigest()[:32]}
-        client = self._opened()
-        url = httpx().URL(self._target.url)
         with suppress_instrumentation():
-            answer, further = self._ask(client, url, packed, headers)
+            answer, further = self._ask(httpx().URL(self._target.url), packed, headers)
             for _ in range(_MOST_REDIRECTS):
                 if further is None:
                     break
-                answer, further = self._ask(client, further, packed, headers)
+                answer, further = self._ask(further, packed, headers)
         return answer
 
     def close(self) -> None:
@@ -112,18 +110,17 @@ class Post:
             self._client = lib.Client(timeout=timeout, follow_redirects=False)
         return self._client
 
-    def _ask(
-        self, client: Any, url: Any, packed: bytes, headers: dict[str, str]
-    ) -> tuple[Answer, Any]:
+    def _ask(self, url: Any, packed: bytes, headers: dict[str, str]) -> tuple[Answer, Any]:
         """Send one request; return what it means, and where to go instead, if anywhere."""
         lib = httpx()
         try:
+            client = self._opened()
             with client.stream("POST", url, content=packed, headers=headers) as response:
                 answer = _meaning(response.status_code, response.headers.get("retry-after"))
                 further = _redirect(url, response)
                 with suppress(lib.HTTPError):
                     self._read(response)
-        except lib.TransportError as error:
+        except Exception as error:  # noqa: BLE001 - the thread must go on, and the batch is kept
             return Answer("later", _reason(error)), None
         return answer, further
 

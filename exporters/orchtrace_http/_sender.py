@@ -173,7 +173,11 @@ class Sender:
             why = error.strerror or type(error).__name__
             self._lose("http_spool_unreadable", batch.records or 1, why)
             return True
-        return not body or self._deliver(body)
+        if body and not self._deliver(body):
+            return False
+        if batch.damaged:
+            self._lose("http_spool_damaged", batch.damaged, "lines of its spool are no records")
+        return True
 
     def _deliver(self, body: bytes) -> bool:
         answer = self._post.send(body)

@@ -34,15 +34,19 @@ class Batch:
         held: The lines that are in memory.
         records: How many lines they are; None where another process wrote them, and may
             have been killed in the middle of one.
+
+    Attributes:
+        damaged: Lines that are no record, though they end as one; known once it was read.
     """
 
     def __init__(self, path: Path | None, held: bytes = b"", records: int | None = None) -> None:
         self.path = path
         self.records = records
+        self.damaged = 0
         self._held = held
 
     def read(self) -> bytes:
-        """Return its whole lines; what a crash or a bad disk left of others is left out.
+        """Return its records; half a line at the end was not exported, and is left out.
 
         Raises:
             OSError: If the file cannot be read.
@@ -52,7 +56,11 @@ class Batch:
         data = self.path.read_bytes()
         if self.records is not None:
             return data
-        return b"".join(line for line in data.splitlines(keepends=True) if _is_whole(line))
+        whole, _, _ = data.rpartition(b"\n")
+        lines = whole.split(b"\n") if whole else []
+        sound = [line for line in lines if _is_record(line)]
+        self.damaged = len(lines) - len(sound)
+        return b"".join(line + b"\n" for line in sound)
 
     def remove(self) -> None:
         """Forget it; a file that cannot be removed is sent again by the next process."""
@@ -61,9 +69,9 @@ class Batch:
                 self.path.unlink(missing_ok=True)
 
 
-def _is_whole(line: bytes) -> bool:
+def _is_record(line: bytes) -> bool:
     try:
-        return line.endswith(b"\n") and isinstance(orjson.loads(line), dict)
+        return isinstance(orjson.loads(line), dict)
     except ValueError:
         return False
 

@@ -52,8 +52,11 @@ def server() -> Iterator[Receiver]:
 
 @pytest.fixture(autouse=True)
 def told_anew(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What was warned of in an earlier test may be warned of again."""
+    """What was warned of before may be warned of again; no proxy stands before loopback."""
     monkeypatch.setattr(_guard, "_told", set())
+    for name in ("http_proxy", "https_proxy", "all_proxy"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.upper(), raising=False)
 
 
 def unused_port() -> int:
@@ -400,6 +403,25 @@ def test_a_certificate_that_is_not_trusted_keeps_the_runs(
         assert server.traces() == documents(traces)
 
 
+def test_certificates_that_are_not_there_keep_the_runs(
+    server: Receiver,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Whatever goes wrong before a request can be made, the thread goes on and tries again."""
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path))
+    exporter = exporter_to(server.url, tmp_path)
+    exporter.export(own_traces(1)[0])
+    exporter.flush(10)
+    assert "they wait, and are tried again" in caplog.text
+    monkeypatch.delenv("SSL_CERT_FILE")
+    exporter.flush(10)
+    exporter.shutdown()
+    assert len(server.traces()) == 1
+    assert exporter.dropped == {}
+
+
 def test_a_server_that_never_answers_holds_nobody_up(server: Receiver, tmp_path: Path) -> None:
     """Neither export, nor a flush beyond its time, nor a shutdown; the run stays in the spool."""
     server.may_answer.clear()
@@ -457,7 +479,7 @@ def killed(target: str, count: int = 5, last: str = "pass") -> list[Any]:
 
 
 def test_a_killed_process_loses_nothing_that_was_exported(tmp_path: Path) -> None:
-    """The next one sends it, and what was cut in the middle by the crash is left out."""
+    """The next one sends it. Half a line is none; one that a bad disk spoiled is counted."""
     port = unused_port()
     url = f"http://127.0.0.1:{port}"
     exported = killed(f"{url}#spool={tmp_path}")
@@ -466,7 +488,8 @@ def test_a_killed_process_loses_nothing_that_was_exported(tmp_path: Path) -> Non
         file.write(b'\0\0\0\n{"type":"trace","key":"cut')
     with receiver(port) as server:
         exporter = exporter_to(url, tmp_path)
-        exporter.flush(10)
+        with pytest.raises(OSError, match="http_spool_damaged: 1"):
+            exporter.flush(10)
         exporter.shutdown()
         assert server.traces() == exported
         assert len(exported) == 5

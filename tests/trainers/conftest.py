@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from orchtrace_otel.content.tokens import Tokens
 from orchtrace_otel.datasets import Job, Report, export
 from tests.recorded import LOOK, Call, Recorder, many, siblings, text, tokens, write
 
@@ -56,6 +57,11 @@ def sources(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Source]:
     return found
 
 
+def _with_forced(sampled: Tokens) -> Tokens:
+    """Tokens of which the server forced the second."""
+    return replace(sampled, mask=(1, 0, *sampled.mask[2:]))
+
+
 def _tool_users(recorder: Recorder) -> list[Any]:
     """Four runs of one task that called a tool and then answered, well and badly."""
     asked = [text("system", "You look things up."), text("user", "How high is the tide?")]
@@ -74,7 +80,7 @@ def _tool_users(recorder: Recorder) -> list[Any]:
                     [text("assistant", answer)],
                     tools=[LOOK],
                     t=2.0,
-                    tokens=tokens(answer),
+                    tokens=_with_forced(tokens(answer)),
                     policy_version="step-7",
                 ),
             ],

@@ -47,6 +47,8 @@ class Archive:
     def __init__(self, path: Path, keep_s: float, keep_bytes: int, *, sync: bool = False) -> None:
         self._keep_s = keep_s
         self._keep_bytes = keep_bytes
+        # As private as what the spans hold; SQLite gives its log the same mode.
+        path.touch(mode=0o600)
         self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
         self._db.execute("PRAGMA journal_mode=WAL")
         self._db.execute(f"PRAGMA synchronous={'FULL' if sync else 'OFF'}")

@@ -258,9 +258,9 @@ class Builder:
                 self._metrics.count("moved", by=len(data))
 
     def _forget(self, now: float) -> None:
-        if now - self._forgot >= _FORGET_S:
+        # Where there was something to forget there may be more: go on in the next round.
+        if now - self._forgot >= _FORGET_S and not self._archive.forget():
             self._forgot = now
-            self._archive.forget()
 
     def _fail(self, error: Exception) -> None:
         """Go on later: what is open stays open, and the spool keeps it meanwhile."""

@@ -16,6 +16,7 @@ from orchtrace_otel.model import Reward
 from orchtrace_otel.rewards.records import is_builtin_id
 
 _RUN_ID_DIGITS: Final = 32 + 1 + 16
+_MOST_BYTES: Final = 2**16
 _HEX: Final = frozenset("0123456789abcdef")
 
 
@@ -74,6 +75,9 @@ def _take(record: Any, found: list[Verdict], rejected: Rejected) -> None:
         )
         return
     if _is_computed_here(facts):
+        return
+    if record.ByteSize() > _MOST_BYTES:
+        rejected.add(f"an evaluation must have at most {_MOST_BYTES} bytes")
         return
     fault, verdict = _read(record, facts)
     if verdict is None:

@@ -42,9 +42,17 @@ LATER = Closing(grace_s=3600, idle_s=3600)
 class Steps:
     """A collector whose threads do not run: a test does their steps."""
 
-    def __init__(self, folder: Path, closing: Closing = NOW, **bounds: int) -> None:
+    def __init__(
+        self, folder: Path, closing: Closing = NOW, keep_bytes: int = 2**30, **bounds: int
+    ) -> None:
         self.collector = Collector(
-            Options(folder, closing=closing, bounds=Bounds(**bounds), fsync="never")
+            Options(
+                folder,
+                closing=closing,
+                bounds=Bounds(**bounds),
+                fsync="never",
+                keep_bytes=keep_bytes,
+            )
         )
         self.builder = self.collector.builder
 
@@ -248,6 +256,27 @@ def test_more_in_the_spool_than_memory_may_hold_is_taken_up_in_turns(tmp_path: P
     found = stored(tmp_path)
     assert {run_id: at_first(found[run_id]) for run_id in found} == as_stored(traces)
     again.end()
+
+
+def test_many_small_runs_are_forgotten_as_fast_as_they_come(tmp_path: Path) -> None:
+    """What is kept stays within its bound however many traces there are to forget."""
+    steps = Steps(tmp_path, keep_bytes=1_000)
+    request: Any = ExportTraceServiceRequest()
+    spans = request.resource_spans.add().scope_spans.add().spans
+    for number in range(2_500):
+        spans.add(trace_id=number.to_bytes(16), span_id=b"s" * 8)
+    del spans[0]  # an id of zeros is none
+    steps.send_encoded(request.SerializeToString())
+    assert steps.step()
+    while len(steps.collector.runs):
+        assert steps.step()  # a round takes up no more than it has time for
+    assert steps.collector._archive.size > 50_000
+    steps.builder._forgot = 0.0
+    for _ in range(4):
+        assert steps.step()
+    assert steps.collector._archive.size <= 1_000
+    assert (tmp_path / "archive.sqlite").stat().st_mode & 0o077 == 0
+    steps.end()
 
 
 # --- runs that are another one when more of them comes ---------------------------------------

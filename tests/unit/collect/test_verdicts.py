@@ -101,6 +101,7 @@ def test_built_in_rewards_are_left_out_and_structural_ones_of_users_are_taken(
         ({a.EVALUATION_VALUE: "good"}, "must be a number"),
         ({a.EVALUATION_VALUE: float("nan")}, "must have a finite value"),
         ({a.REWARD_FAMILY: "R9"}, "must have a finite value, and a family"),
+        ({a.EVALUATION_NAME: "style" * 20_000}, "must have at most 65536 bytes"),
         ({a.REWARD_UNIT: "galaxy"}, "must have a finite value, and a family"),
     ],
 )

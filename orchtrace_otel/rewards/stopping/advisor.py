@@ -9,10 +9,13 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
+from contextvars import Token
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Final, Self, TypeAlias, cast
+from typing import TYPE_CHECKING, Final, Self, TypeAlias, cast
+
+from opentelemetry import context as otel_context
 
 from orchtrace_otel import attributes as a
 from orchtrace_otel import spans
@@ -22,6 +25,9 @@ from orchtrace_otel.rewards.stopping.facts import Answer, Facts
 from orchtrace_otel.rewards.stopping.model import Advice, StopValue
 from orchtrace_otel.rewards.stopping.watch import Progress, features_of
 from orchtrace_otel.spans import Attributes, Interval, Run, Value
+
+if TYPE_CHECKING:
+    from opentelemetry.context import Context
 
 POINTS: Final = frozenset({"decide", "delegate", "aggregate", "stop"})
 """Verbs of events that are decision points; the close of an activation is one as well."""
@@ -291,13 +297,23 @@ class _Watch:
         agent = str(interval.written.get(a.AGENT_NAME, ""))
         thread = threading.get_ident()
         self._telling.add(thread)
+        token = _go_into(interval.run)
         try:
             said = callback(DecisionPoint(interval.run.id, event, name, agent, dict(seen), advice))
         finally:
+            if token is not None:
+                otel_context.detach(token)
             self._telling.discard(thread)
         if isinstance(said, (int, float)) and not isinstance(said, bool) and 0 <= said <= 1:
             return float(said)
         return None
+
+
+def _go_into(run: Run) -> Token[Context] | None:
+    """Make a run current, for a callback that says something of it: at its stop it is not."""
+    current = spans.current()
+    is_current = current is not None and current.run is run
+    return None if is_current else otel_context.attach(run.root.context)
 
 
 def _theirs(interval: Interval, seen: Mapping[str, float]) -> list[str]:

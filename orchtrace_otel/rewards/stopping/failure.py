@@ -88,11 +88,8 @@ def judge_stop(  # noqa: PLR0913 - what a stop is judged by
 
 def judge_course(course: Course, cost: float) -> Judged | None:
     """Say which mistake, if any, a logged stop was; None where not all of its points are graded."""
-    # A stop right behind a point is that point's step again: either one's grade is of both.
-    worth: dict[int, float | None] = {}
-    for point in course.points:
-        held = worth.get(point.step)
-        worth[point.step] = held if point.answer_now is None else point.answer_now
+    # A stop right behind a point is that point's step again.
+    worth = {point.step: point.answer_now for point in course.points}
     known = [one for one in worth.values() if one is not None]
     if not known or len(known) < len(worth):
         return None

@@ -67,7 +67,8 @@ def read_course(trace: Trace, outcome: str | None = None) -> Course:
     Args:
         trace: The run.
         outcome: Component of the team's reward that is the graded success of the answer
-            that the run gave: the last point has it where nothing else grades it.
+            that the run gave: the last point has it where nothing else grades it, and a
+            point that the stop comes right behind as well.
 
     Raises:
         StoppingError: If a feature or a grade is no number, or a grade is not 0 to 1.
@@ -95,6 +96,8 @@ def read_course(trace: Trace, outcome: str | None = None) -> Course:
     if outcome is not None and points and points[-1].answer_now is None:
         final = trace.rewards.get(outcome)
         points[-1] = points[-1]._replace(answer_now=_grade(trace, points[-1].event, final))
+    if len(points) > 1 and points[-1].step == points[-2].step:
+        _share_grade(points)
     stop = trace.stop
     reason = None if stop is None else stop.get("stop_reason")
     return Course(trace.trace_id, trace.task_id, tuple(points), reason in LIMITS, reason)
@@ -137,6 +140,15 @@ def seen_points(course: Course) -> Iterator[tuple[int, Point, Mapping[str, float
     for place, point in enumerate(course.points):
         if point.features is not None:
             yield place, point, point.features
+
+
+def _share_grade(points: list[Point]) -> None:
+    """Grade a stop and the point that it comes right behind alike: they are one point."""
+    before, stop = points[-2:]
+    if stop.answer_now is None:
+        points[-1] = stop._replace(answer_now=before.answer_now)
+    elif before.answer_now is None:
+        points[-2] = before._replace(answer_now=stop.answer_now)
 
 
 def _refuse_names(course: Course, point: Point, first: Mapping[str, float]) -> None:

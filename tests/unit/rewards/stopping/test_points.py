@@ -69,6 +69,20 @@ def test_a_stop_right_behind_a_point_costs_no_further_step() -> None:
     assert [[one.step for one in found.points] for found in (again, later)] == [[1, 1], [1, 2]]
 
 
+def test_a_stop_right_behind_a_point_is_graded_as_that_is() -> None:
+    """They are one point: whichever of them was graded, or both by the outcome."""
+    seen = {"decision_point": "go", "features": {"x": 1}}
+    for first, second in (({"answer_now": 0.5}, {}), ({}, {"answer_now": 0.5})):
+        found = read_course(trace(decide("a", 1, **seen, **first), stop(2, **seen, **second)))
+        assert [point.answer_now for point in found.points] == [0.5, 0.5]
+    found = read_course(trace(decide("a", 1, **seen), stop(2, **seen), rewards={"r": 1.0}), "r")
+    assert [point.answer_now for point in found.points] == [1.0, 1.0]
+    both = (decide("a", 1, **seen, answer_now=0.25), stop(2, **seen, answer_now=0.5))
+    assert [point.answer_now for point in read_course(trace(*both)).points] == [0.25, 0.5]
+    later = (decide("a", 1, **seen, answer_now=0.25), decide("b", 1.5), stop(2, **seen))
+    assert [point.answer_now for point in read_course(trace(*later)).points] == [0.25, None]
+
+
 def test_a_run_without_points_is_left_out() -> None:
     """Nothing could have been decided."""
     assert read_courses([trace(decide("a", 1), stop(2))]) == []

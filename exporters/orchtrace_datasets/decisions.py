@@ -9,13 +9,16 @@ that something from outside ended is truncated, any other is terminated.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, ClassVar, Final, TypeAlias
 
 from orchtrace_otel.datasets import Dropped, Group, Need, Outcome, Record, Run, Writer
 from orchtrace_otel.errors import ConfigError
 
 Json: TypeAlias = dict[str, Any]
+
+_Kind: TypeAlias = Callable[[Json], tuple[str, set[str]]]
+"""Says of a decision what was done, and what could have been done."""
 
 SETTINGS: Final[Mapping[str, str]] = {
     "of": "`choices`, what was chosen among candidates, or `stops`, whether the run stopped where "
@@ -59,7 +62,7 @@ class OfDecisions(Writer):
             elif propensity == "needed" and not all(_chance(row) for row in found):
                 yield Dropped("no_propensity", run.id)
             else:
-                yield _record(run, found)
+                yield _record(run, found, _choice if of == "choices" else _stop)
 
 
 def _setting(group: Group, name: str) -> str:
@@ -87,7 +90,7 @@ def _chance(row: Json) -> float | None:
     return chance if isinstance(chance, int | float) and 0 < chance <= 1 else None
 
 
-def _record(run: Run, rows: list[Json]) -> Record:
+def _record(run: Run, rows: list[Json], kind: _Kind) -> Record:
     to_go = [row.get("reward_to_go", {}).get(run.label.component, 0.0) for row in rows]
     spent = _spent(run)
     cut_off = run.row.get("stop_reason") in _CUT_OFF
@@ -97,7 +100,7 @@ def _record(run: Run, rows: list[Json]) -> Record:
         "task_id": run.row["task_id"],
         "weight": run.weight,
         "steps": [
-            _step(row, place, spent, earned)
+            _step(row, kind, place, spent, earned)
             for place, (row, earned) in enumerate(zip(rows, _differences(to_go), strict=True))
         ],
         "end": {
@@ -123,9 +126,8 @@ def _spent(run: Run) -> float:
     return float(sum(row.get("tokens") or 0 for row in run.rows.events))
 
 
-def _step(row: Json, place: int, spent: float, earned: float) -> Json:
-    action = _action(row)
-    name = _place(row)
+def _step(row: Json, kind: _Kind, place: int, spent: float, earned: float) -> Json:
+    action, legal = kind(row)
     return {
         "id": row["id"],
         "seen": {
@@ -135,7 +137,7 @@ def _step(row: Json, place: int, spent: float, earned: float) -> Json:
             "run.tokens": spent - float(row.get("cost_to_go", 0.0)),
         },
         "action": action,
-        "legal": sorted({action, *(f"{name}{one}" for one in row.get("legal_actions", ()))}),
+        "legal": sorted(legal),
         "reward": earned,
         "chance": _chance(row),
         "agent": row.get("agent"),
@@ -143,17 +145,16 @@ def _step(row: Json, place: int, spent: float, earned: float) -> Json:
     }
 
 
-def _action(row: Json) -> str:
-    """Return what was done, with the place in the code where it could be done."""
-    chosen = row.get("chosen")
-    if not (chosen and row.get("legal_actions")):
-        return str(row["action"])
-    return _place(row) + "+".join(str(one) for one in chosen)
+def _choice(row: Json) -> tuple[str, set[str]]:
+    """Return what was chosen and what could have been, each with the place in the code."""
+    place = row.get("name") or row.get("agent")
+    chosen = f"{place}={'+'.join(str(one) for one in row['chosen'])}"
+    return chosen, {chosen, *(f"{place}={one}" for one in row["legal_actions"])}
 
 
-def _place(row: Json) -> str:
-    name = row.get("name") or row.get("agent")
-    return f"{name}=" if row.get("legal_actions") else ""
+def _stop(row: Json) -> tuple[str, set[str]]:
+    """Return whether the run went on; where it could have stopped, both could have been."""
+    return row["action"], {"continue", "stop"}
 
 
 def _features(row: Json) -> Json:

@@ -155,21 +155,20 @@ def test_points_where_it_could_have_stopped_are_episodes_too(tmp_path: Path) -> 
     """Going on, until it stopped: the chance of going on is what that of stopping leaves."""
     points = [
         {
-            "verb": "aggregate",
+            "verb": "human_intervention",  # an event that is no decision itself
             "decision_point": "after a draft",
             "features": {"drafts": place},
             "stop_probability": 0.25 * (place + 1),
         }
         for place in range(3)
     ]
-    for point in points:
-        point["verb"] = "human_intervention"  # an event that is no decision itself
     _, out = made(tmp_path, [run(tmp_path, points)], format="rllib", settings={"of": "stops"})
     rows = pq.read_table(out / "train.parquet").to_pylist()
     assert json.loads((out / "space.json").read_text())["actions"] == ["continue", "stop"]
     assert [row["actions"] for row in rows] == [0, 0, 1]
     chances = [math.exp(row["action_logp"]) for row in rows]
     assert chances == pytest.approx([0.75, 0.5, 0.75])
+    assert [row["infos"]["action_mask"] for row in rows] == [[1, 1]] * 3
 
 
 @pytest.mark.parametrize("name", FORMATS)

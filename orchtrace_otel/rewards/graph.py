@@ -67,6 +67,7 @@ class Graph(NamedTuple):
         timed: Whether the trace says how long anything took.
         peak: How many pieces of own work went on at once.
         flags: Why values are absent: `cyclic`, `skewed`, `duplicate_ids`.
+        positions: Position of each event, by its id.
     """
 
     begin: Sequence[int]
@@ -80,6 +81,7 @@ class Graph(NamedTuple):
     timed: bool
     peak: int
     flags: frozenset[str]
+    positions: Mapping[str, int]
 
 
 def read_graph(trace: Trace) -> Graph:
@@ -135,6 +137,7 @@ class _Reader:
             bool(intervals),
             peak,
             frozenset(self.flags),
+            self.positions,
         )
 
     def _begin(self) -> list[int]:

@@ -257,6 +257,7 @@ class Online:
             timed=self._clock.finished > 0,
             peak=self._clock.peak,
             flags=frozenset(),
+            positions=self._numbers,
         )
 
     def _end_of(self, event: Event, begin: int | None) -> int | None:

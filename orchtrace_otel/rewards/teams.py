@@ -132,20 +132,19 @@ def _take_spawns(team: Team, events: Iterable[Event]) -> None:
 
 
 def _connect(team: Team, opened: Mapping[str, Act], facts: Facts) -> None:
-    acts = team.acts
-    events = {event.id: event for event in facts.events}
+    acts, events, positions = team.acts, facts.events, facts.graph.positions
     for edge in facts.trace.edges:  # many, and most are about something else
         if edge.type == "message":
-            giver, taker = _act_of(acts, events, edge.src), _act_of(acts, events, edge.dst)
+            ends = [positions.get(name) for name in (edge.src, edge.dst)]
+            giver, taker = [None if at is None else _act_of(acts, events[at]) for at in ends]
             if giver is not None and taker is not None and giver is not taker:
                 team.read.add((taker.agent, giver.agent))
-        elif edge.dst in opened and edge.src in events:
-            _follow(acts, opened[edge.dst], edge, events[edge.src])
+        elif edge.dst in opened and edge.src in positions:
+            _follow(acts, opened[edge.dst], edge, events[positions[edge.src]])
 
 
-def _act_of(acts: Mapping[str, Act], events: Mapping[str, Event], event_id: str) -> Act | None:
-    event = events.get(event_id)
-    return None if event is None else acts.get(str(event.keys.get("activation", event.agent)))
+def _act_of(acts: Mapping[str, Act], event: Event) -> Act | None:
+    return acts.get(str(event.keys.get("activation", event.agent)))
 
 
 def _follow(acts: Mapping[str, Act], act: Act, edge: Edge, source: Event) -> None:

@@ -10,7 +10,7 @@ from orchtrace_otel.rewards.credit.division import Tally
 from orchtrace_otel.rewards.records import CREDIT, record
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from orchtrace_otel.rewards.credit.assigning import Credit
     from orchtrace_otel.rewards.facts import Facts
@@ -24,8 +24,8 @@ _REST: Final = "unassigned"
 def on_events(credit: Credit) -> list[dict[str, float]]:
     """The `credit` of each event, in the order of the events; those that get none share one."""
     hops = credit.upstream.hops
-    starts = _by_distance(credit)
     nothing = dict.fromkeys(credit.shares, 0.0)
+    starts = _by_distance(credit, nothing)
     found = [nothing if steps < 0 else starts[steps].copy() for steps in hops]
     for name, shares in credit.shares.items():
         if name in _BY_DISTANCE:
@@ -38,22 +38,22 @@ def on_events(credit: Credit) -> list[dict[str, float]]:
     return found
 
 
-_BY_DISTANCE: Final = frozenset({"reachability", "decay"})
-"""Methods that give the same to all events that are as far from the answer."""
+_BY_DISTANCE: Final = ("reachability", "decay")
+"""Methods that give the same to all events that are as far from the answer, in powers of two."""
 
 
-def _by_distance(credit: Credit) -> dict[int, dict[str, float]]:
+def _by_distance(credit: Credit, nothing: dict[str, float]) -> Mapping[int, dict[str, float]]:
     """What these methods give an event, by its distance; all others give nothing there."""
-    hops = credit.upstream.hops
+    hops, value = credit.upstream.hops, credit.outcome.value
     examples = dict(zip(hops, range(len(hops)), strict=True))
-    value = credit.outcome.value
-    return {
-        steps: {
-            name: parts[place] / whole * value if name in _BY_DISTANCE and parts[place] else 0.0
-            for name, (parts, whole) in credit.shares.items()
-        }
-        for steps, place in examples.items()
-    }
+    starts = {steps: nothing.copy() for steps in examples}
+    for name in _BY_DISTANCE:
+        parts, whole = credit.shares[name]
+        scale = value / whole
+        for steps, place in examples.items():
+            if parts[place]:
+                starts[steps][name] = parts[place] * scale
+    return starts
 
 
 def _numbers(parts: Sequence[int], whole: int, value: float) -> Iterator[tuple[int, float]]:

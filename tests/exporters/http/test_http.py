@@ -403,14 +403,15 @@ def test_a_certificate_that_is_not_trusted_keeps_the_runs(
         assert server.traces() == documents(traces)
 
 
-def test_certificates_that_are_not_there_keep_the_runs(
+def test_certificates_that_are_none_keep_the_runs(
     server: Receiver,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """Whatever goes wrong before a request can be made, the thread goes on and tries again."""
-    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path))
+    (tmp_path / "trusted.pem").write_text("no certificate")
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "trusted.pem"))
     exporter = exporter_to(server.url, tmp_path)
     exporter.export(own_traces(1)[0])
     exporter.flush(10)

@@ -62,8 +62,8 @@ class Replay:
         self._hidden: dict[str, list[_Hidden]] = {}
         self.history = History(facts, record)
         self.fork = self._find_fork(reads)
-        if self.fork is not None:
-            follow(self.history, record, self.fork)
+        self._first = max(record.works) + 1 if self.fork is None else self.fork
+        follow(self.history, record, self._first)
 
     def _find_fork(self, reads: Mapping[int, list[Reads]]) -> int | None:
         """Return the first step in which something is otherwise; None where nothing is."""
@@ -184,7 +184,8 @@ class Replay:
         if not hidden:
             return turn
         names = {name for one in hidden for name, _ in one.work.writes} & self._facts.keeps.keys()
-        others = {name: self.history.value(name, _hide_in(hidden, name)) for name in names}
+        since = min(self._first, *(one.work.step for one in hidden))
+        others = {n: self.history.value(n, _hide_in(hidden, n), since) for n in names}
         read = _reader(config["configurable"][READ], others)
         host = self._facts.nodes[node]
         given = read(host.channels)

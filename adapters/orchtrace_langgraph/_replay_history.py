@@ -95,21 +95,24 @@ class History:
             return None
         return self._record.find(self._step, node, path)
 
-    def value(self, channel: str, hide: Callable[[Work], Any]) -> tuple[Any, bool]:
+    def value(
+        self, channel: str, hide: Callable[[Work], list[Any] | None], since: int
+    ) -> tuple[Any, bool]:
         """Return the value of a channel as if some had not written it, or something else.
 
         Args:
             channel: One of the state.
             hide: From a work to what it wrote instead: the updates of the channel, or None
                 for those that it wrote.
+            since: A step of the record, or the first after it, before which all is as it was.
 
         Returns:
             The value, and whether there is one.
         """
-        held = self._record.base.checkpoint["channel_values"]
+        held = self._record.checkpoints[since - 1].checkpoint["channel_values"]
         host = self._facts.channels[channel]
         now = host.from_checkpoint(held[channel]) if channel in held else host.copy()
-        for step in sorted(s for s in self._works if s < self._step):
+        for step in sorted(s for s in self._works if since <= s < self._step):
             updates: list[Any] = []
             for work in sorted(self._works[step], key=lambda one: one.order):
                 instead = hide(work)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Final, NamedTuple, TypeAlias
 
@@ -109,15 +109,6 @@ class Record:
     works: dict[int, list[Work]]
     final: Any
     serde: Any
-    _first: int = field(init=False)
-
-    def __post_init__(self) -> None:
-        self._first = min(self.checkpoints)
-
-    @property
-    def base(self) -> Any:
-        """The checkpoint that the run began with, before its input was applied."""
-        return self.checkpoints[self._first]
 
     def find(self, step: int, node: str, path: Path) -> Work | None:
         """Return what a task did, if it ran."""
@@ -147,6 +138,12 @@ def read_record(recorded: Recorded) -> Record:
         tasks = snapshots[checkpoint.checkpoint["id"]].tasks
         works[step] = _works(step, tasks, checkpoint.pending_writes or ())
     _check(chain, works)
+    for before, after in pairwise(chain):
+        for work in works[before.metadata["step"] + 1]:
+            work.writes = [
+                (channel, _identified(value, _held(before, channel), _held(after, channel)))
+                for channel, value in work.writes
+            ]
     return Record(
         {one.metadata["step"]: one for one in chain},
         works,
@@ -242,6 +239,39 @@ def _check(chain: list[Any], works: Mapping[int, list[Work]]) -> None:
                 "and replay no run whose state was updated from outside"
             )
             raise ConfigError(msg)
+
+
+def _held(checkpoint: Any, channel: str) -> list[Any]:
+    value = checkpoint.checkpoint["channel_values"].get(channel)
+    is_many: bool = value.__class__ is list
+    return value if is_many else []
+
+
+def _identified(value: Any, before: list[Any], after: list[Any]) -> Any:
+    """Give messages that were written without an id the one that the state gave them.
+
+    A state of messages tells by ids which are the same, and makes new ones up for those
+    without: written a second time they would be others.
+    """
+    is_many: bool = value.__class__ is list
+    if not is_many:
+        return _identified([value], before, after)[0] if hasattr(value, "id") else value
+    known = {getattr(one, "id", None) for one in before}
+    new = [one for one in after if getattr(one, "id", None) not in known]
+    found: list[Any] = []
+    for one in value:
+        held = next((n for n in new if _is_same(one, n)), None)
+        if held is not None:
+            new.remove(held)
+        found.append(one if held is None else held)
+    return found
+
+
+def _is_same(written: Any, held: Any) -> bool:
+    """Whether a message without an id is one that the state holds."""
+    if type(written) is not type(held) or getattr(written, "id", "") is not None:
+        return False
+    return bool(written == held.model_copy(update={"id": None}))
 
 
 class Facts:

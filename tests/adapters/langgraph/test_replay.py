@@ -10,7 +10,9 @@ from typing import Annotated, Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage
+from langchain_core.outputs import ChatGeneration, ChatResult
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, StateGraph
@@ -803,3 +805,60 @@ def test_a_replay_is_what_a_run_without_the_agents_is(traced, shape, data) -> No
     replayer.value(Change(without=frozenset(parts[n] for n in out), anew=anew), 0)
     mute = layered(shape, out, InMemorySaver())
     assert states == [mute.invoke({"findings": ["task"], "notes": []}, CONFIG)]
+
+
+class Says(BaseChatModel):
+    """A model that answers by a function of what it is asked."""
+
+    answers: Any
+
+    def _generate(self, messages: Any, *_: Any, **__: Any) -> ChatResult:
+        return ChatResult(generations=[ChatGeneration(message=self.answers(messages))])
+
+    @property
+    def _llm_type(self) -> str:
+        return "scripted"
+
+    def bind_tools(self, *_: Any, **__: Any) -> "Says":
+        return self
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_supervisors_workers_are_taken_out(traced, calls) -> None:
+    """Prebuilt agents that are graphs inside, and hand over by commands to the graph around."""
+    supervisor = pytest.importorskip("langgraph_supervisor")
+    create_agent = pytest.importorskip("langgraph.prebuilt").create_react_agent
+
+    def boss(messages: Any) -> AIMessage:
+        asked = {call["name"] for m in messages for call in getattr(m, "tool_calls", [])}
+        for name in WORDS:
+            if f"transfer_to_{name}" not in asked:
+                call = {"name": f"transfer_to_{name}", "args": {}, "id": f"to-{name}"}
+                return AIMessage("", tool_calls=[call])
+        return AIMessage(
+            " ".join(m.text if isinstance(m.text, str) else m.text() for m in messages)
+        )
+
+    def worker(name: str) -> Any:
+        model = Says(answers=lambda _: calls.node(name, lambda _: AIMessage(WORDS[name]))(None))
+        return create_agent(model, tools=[], name=name)
+
+    team = supervisor.create_supervisor(
+        [worker(name) for name in WORDS], model=Says(answers=boss), prompt="Lead."
+    )
+    trace, target = ran(
+        traced, team.compile(checkpointer=InMemorySaver()), {"messages": [("user", "which?")]}
+    )
+    assert calls.taken() == dict.fromkeys(WORDS, 1)
+    letters = [Slot(name, "supervisor", 1) for name in WORDS]
+
+    def score(state: Any) -> float:
+        words = str(state["messages"][-1].content).split()  # "transferred" has a "red" in it
+        return float({"red", "blue"} <= {*words})
+
+    for players in (AGENTS, letters):
+        found = orchtrace.counterfactual(
+            trace, target, players, method="shapley", order="any", score=score, replays=1
+        )
+        assert found.lost == {}
+        assert [effect.value for effect in found.effects] == [0.5, 0.5, 0.0]

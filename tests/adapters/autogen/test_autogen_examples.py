@@ -31,6 +31,12 @@ EXAMPLES = Path(__file__).parents[3] / "examples"
             "final_answer: is_request_satisfied, is_progress_being_made\n"
             "stopped: information_complete",
         ),
+        (
+            "autogen_counterfactual.py",
+            "diver -> broadcast #1: +0.50, less its delay +0.50\n"
+            "geographer -> broadcast #1: +0.50, less its delay +0.50\n"
+            "gossip -> broadcast #1: +0.00, less its delay +0.00\n16 replays, 0 lost",
+        ),
         ("autogen_nested.py", "  editorial spawn desk\n    desk spawn newsroom\n      newsroom"),
     ],
 )

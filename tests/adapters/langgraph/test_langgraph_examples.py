@@ -17,6 +17,12 @@ EXAMPLES = Path(__file__).parents[3] / "examples"
         ("langgraph_supervisor.py", "Lake Garda: 346 m", "information_complete"),
         ("langgraph_decorators.py", "water water", "quality_met"),
         ("langgraph_map_reduce.py", "the lake is deep: 820 times", "information_complete"),
+        (
+            "langgraph_counterfactual.py",
+            "diver -> writer #1: +0.50\ngeographer -> writer #1: +0.50\n"
+            "gossip -> writer #1: +0.00\n8 replays, 0 lost",
+            "information_complete",
+        ),
         ("langgraph_handoff.py", "The boat leaves at 9:40.", "information_complete"),
     ],
 )

@@ -30,6 +30,7 @@ _VALUES: Final[Mapping[str, tuple[str, ...]]] = {
     "of": ("choices", "stops"),
     "propensity": ("needed", "any"),
 }
+_OURS: Final = ("has:", "run.")
 _CUT_OFF: Final = frozenset(
     {
         *("max_steps", "token_budget", "time_budget"),
@@ -158,8 +159,13 @@ def _stop(row: Json) -> tuple[str, set[str]]:
 
 
 def _features(row: Json) -> Json:
+    """Return what was seen, numbers alone; names that we give ourselves are told apart."""
     given: Mapping[str, Any] = row.get("features", {})
-    return {name: float(value) for name, value in given.items() if _is_number(value)}
+    return {
+        f"feature:{name}" if name.startswith(_OURS) else name: float(value)
+        for name, value in given.items()
+        if _is_number(value)
+    }
 
 
 def _is_number(value: Any) -> bool:

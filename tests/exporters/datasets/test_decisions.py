@@ -93,6 +93,21 @@ def test_a_step_has_what_was_seen_done_and_earned(tmp_path: Path) -> None:
     assert last["obs"] == first["new_obs"]
 
 
+def test_features_that_are_named_like_ours_stay_apart(tmp_path: Path) -> None:
+    """And what is no number is not seen."""
+    features = {"run.step": 7.0, "has:drafts": 1.0, "drafts": "many"}
+    _, out = made(tmp_path, [run(tmp_path, [{**CHOICES[0], "features": features}])], format="rllib")
+    (row,) = pq.read_table(out / "train.parquet").to_pylist()
+    names = json.loads((out / "space.json").read_text())["observations"]
+    assert dict(zip(names, row["obs"], strict=True)) == {
+        "feature:run.step": 7.0,
+        "feature:has:drafts": 1.0,
+        "run.seconds": 2.5,
+        "run.step": 0.0,
+        "run.tokens": 12.0,
+    }
+
+
 def test_minari_has_the_same_episodes(tmp_path: Path) -> None:
     """In the layout of its Parquet storage, read in minari 0.5.4's `arrow_storage.py`."""
     _, out = made(tmp_path, [run(tmp_path, CHOICES)], format="minari")

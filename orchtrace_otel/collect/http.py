@@ -6,6 +6,7 @@ take a signal: a sender hears of it, and does not try again.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Final
 
@@ -22,6 +23,9 @@ from orchtrace_otel.collect.metrics import Metrics
 
 PROTOBUF: Final = "application/x-protobuf"
 JSON: Final = "application/json"
+_BODY_S: Final = 30.0
+"""How long a sender may take: it holds room that others wait for."""
+
 _PROMETHEUS: Final = "text/plain; version=0.0.4; charset=utf-8"
 
 
@@ -123,11 +127,16 @@ def _length(request: Request, most: int) -> int:
 async def _body(request: Request, most: int) -> bytes:
     pieces: list[bytes] = []
     size = 0
-    async for piece in request.stream():
-        size += len(piece)
-        if size > most:
-            raise _too_large(most)
-        pieces.append(piece)
+    try:
+        async with asyncio.timeout(_BODY_S):
+            async for piece in request.stream():
+                size += len(piece)
+                if size > most:
+                    raise _too_large(most)
+                pieces.append(piece)
+    except TimeoutError:
+        msg = f"a body must be here within {_BODY_S:g} seconds, came {size} bytes of it"
+        raise RefusedError(msg, "unavailable", 5) from None
     return b"".join(pieces)
 
 

@@ -94,8 +94,8 @@ def test_a_step_has_what_was_seen_done_and_earned(tmp_path: Path) -> None:
 
 
 def test_features_that_are_named_like_ours_stay_apart(tmp_path: Path) -> None:
-    """And what is no number is not seen."""
-    features = {"run.step": 7.0, "has:drafts": 1.0, "drafts": "many"}
+    """Both are seen, each under a name of its own."""
+    features = {"run.step": 7.0, "has:drafts": 1.0}
     _, out = made(tmp_path, [run(tmp_path, [{**CHOICES[0], "features": features}])], format="rllib")
     (row,) = pq.read_table(out / "train.parquet").to_pylist()
     names = json.loads((out / "space.json").read_text())["observations"]

@@ -9,12 +9,14 @@ rollout is a run.
 
 from __future__ import annotations
 
+import hashlib
+import re
 from collections.abc import Iterator
 from typing import Any, ClassVar, Final, TypeAlias
 
 from orchtrace_datasets.agent_lightning_spans import rollout_of_spans
 from orchtrace_datasets.exchange import ended, finished, request, response, usage
-from orchtrace_datasets.provenance import SETTINGS, leave_out_forced, needs, number_of, sampled
+from orchtrace_datasets.provenance import SETTINGS, leave_out_forced, number_of, sampled, spared
 from orchtrace_datasets.stretches import NAMES, Stretch, compared
 from orchtrace_otel.datasets import Call, Dropped, Group, Job, Need, Outcome, Record, Writer
 from orchtrace_otel.errors import ConfigError
@@ -35,6 +37,9 @@ class AgentLightning(Writer):
 
     name: ClassVar[str] = "agent-lightning"
     about: ClassVar[str] = "Agent Lightning: events of 1.0 (1.0.2), spans of 0.3 (0.3.0)"
+    needs: ClassVar[frozenset[Need]] = frozenset(
+        {Need.CONTENT, Need.TOKENS, Need.LOGPROBS, Need.LABEL, Need.TASK, Need.ON_POLICY}
+    )
     is_open: ClassVar[bool] = False
     settings: ClassVar[Any] = {
         "release": "`1.0` or `0.3`; default `1.0`",
@@ -50,9 +55,8 @@ class AgentLightning(Writer):
     )
 
     def needs_of(self, group: Group) -> frozenset[Need]:
-        """A reward and a task; tokens with log probabilities, unless they are optional."""
-        told = needs(group.job, logprobs=True)
-        return self.needs | {Need.LABEL, Need.TASK, Need.ON_POLICY} | told
+        """All of them, but for tokens and log probabilities where they are optional."""
+        return self.needs - spared(group.job)
 
     def records(self, group: Group) -> Iterator[Outcome]:
         """Return a rollout for each stretch, or for each run."""
@@ -89,7 +93,7 @@ def _of_one_prompt_each(stretch: Stretch) -> Iterator[Stretch]:
 
 def _rollout(name: str, place: int, stretch: Stretch, group: Group) -> Record:
     label = stretch.label
-    rollout_id = f"{stretch.run.id}.{stretch.calls[0].id}"
+    rollout_id = _in_a_path(f"{stretch.run.id}.{stretch.calls[0].id}")
     compared_with = f"{group.task_id}:{name}"
     first = stretch.calls[0]
     data = {
@@ -117,6 +121,12 @@ def _rollout(name: str, place: int, stretch: Stretch, group: Group) -> Record:
         label.value,
         compared_with,
     )
+
+
+def _in_a_path(rollout_id: str) -> str:
+    """Return an id that can stand in a URL's path; ours can, those of other tracers may not."""
+    is_plain = re.fullmatch(r"[\w.~-]+", rollout_id, re.ASCII) is not None
+    return rollout_id if is_plain else hashlib.blake2b(rollout_id.encode()).hexdigest()[:32]
 
 
 def _called(call: Call, job: Job) -> Json:

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any, ClassVar, TypeAlias
 
 from orchtrace_datasets.exchange import began, ended, request, response
-from orchtrace_datasets.provenance import SETTINGS, leave_out_forced, needs, sampled, version_span
+from orchtrace_datasets.provenance import SETTINGS, leave_out_forced, sampled, spared, version_span
 from orchtrace_datasets.stretches import NAMES, Stretch, compared
 from orchtrace_otel.datasets import Call, Dropped, Group, Job, Need, Outcome, Record, Writer
 
@@ -24,6 +24,9 @@ class Art(Writer):
 
     name: ClassVar[str] = "art"
     about: ClassVar[str] = "OpenPipe's ART (0.5.23): TrajectoryGroup"
+    needs: ClassVar[frozenset[Need]] = frozenset(
+        {Need.CONTENT, Need.TOKENS, Need.LABEL, Need.TASK, Need.ON_POLICY}
+    )
     is_open: ClassVar[bool] = False
     settings: ClassVar[Any] = {**SETTINGS, **NAMES}
     loses: ClassVar[tuple[str, ...]] = (
@@ -34,8 +37,8 @@ class Art(Writer):
     )
 
     def needs_of(self, group: Group) -> frozenset[Need]:
-        """What is compared needs a reward and a task; tokens, unless they are optional."""
-        return self.needs | {Need.LABEL, Need.TASK, Need.ON_POLICY} | needs(group.job)
+        """All of them, but for tokens where they are optional."""
+        return self.needs - spared(group.job)
 
     def records(self, group: Group) -> Iterator[Outcome]:
         """Return a group for each role or agent that has several trajectories."""

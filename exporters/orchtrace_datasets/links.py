@@ -8,6 +8,8 @@ calls follow one another.
 
 from __future__ import annotations
 
+import math
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, TypeAlias
@@ -51,18 +53,24 @@ class Links:
     _within: dict[str, list[Call]] = field(default_factory=dict[str, "list[Call]"])
     _parents: dict[str, str] = field(default_factory=dict[str, str])
     _opened: dict[str, Json] = field(default_factory=dict[str, Json])
-    _returned: dict[str, list[Json]] = field(default_factory=dict[str, "list[Json]"])
+    _returned: dict[str, list[str]] = field(default_factory=dict[str, "list[str]"])
+    _times: dict[str, float] = field(default_factory=dict[str, float])
 
     def __post_init__(self) -> None:
         for call in self.run.calls:
             self._within.setdefault(str(call.row.get("activation")), []).append(call)
             self._carry(str(call.row.get("event")), call)
+        for calls in self._within.values():
+            calls.sort(key=_end)
         self._look_at_events()
         self._look_at_edges()
+        for events in (*self._causes.values(), *self._returned.values()):
+            events.sort(key=self._times.__getitem__)
 
     def _look_at_events(self) -> None:
         calls = {call.id: call for call in self.run.calls}
         for event in self.run.rows.events:
+            self._times[event["id"]] = float(event["t"])
             for turn in event.get("turns") or ():
                 if turn in calls:
                     self._carry(event["id"], calls[turn])
@@ -72,14 +80,15 @@ class Links:
                 self._opened[event["id"]] = event
 
     def _look_at_edges(self) -> None:
-        events = {event["id"]: event for event in self.run.rows.events}
+        of_activation = {row["id"]: str(row.get("activation")) for row in self.run.rows.events}
         for edge in self.run.rows.edges:
-            if edge["type"] != "temporal":
-                self._causes.setdefault(edge["dst"], []).append(edge["src"])
-            if edge["type"] in _RETURNS and edge["src"] in events:
-                came = events[edge["src"]]
-                parent = self._parents.get(str(came.get("activation")), "")
-                self._returned.setdefault(parent, []).append(came)
+            source = edge["src"]
+            if edge["type"] == "temporal" or source not in self._times:
+                continue
+            self._causes.setdefault(edge["dst"], []).append(source)
+            if edge["type"] in _RETURNS:
+                parent = self._parents.get(of_activation[source], "")
+                self._returned.setdefault(parent, []).append(source)
 
     def _carry(self, event: str, call: Call) -> None:
         if event not in self._carriers.setdefault(call.id, set()):
@@ -89,7 +98,7 @@ class Links:
     def to(self, call: Call) -> list[Link]:
         """Return what led to a call, in order of the run's calls."""
         before = self._before(str(call.row.get("activation")), _start(call), call)
-        sources = {source.id: source for source in self._sources(call)}
+        sources = {source.id: source for source in self._sources(call, before)}
         if before is not None:
             # What the call before it in the same activation had already is that one's.
             sources = {key: one for key, one in sources.items() if not _is_before(one, before)}
@@ -97,28 +106,34 @@ class Links:
         found = (Link(source, self._type(source, call)) for source in sources.values())
         return sorted(found, key=lambda link: int(link.source.row["index"]))
 
-    def _sources(self, call: Call) -> Iterator[Call]:
+    def _sources(self, call: Call, before: Call | None) -> Iterator[Call]:
+        # Only what is between the call before and this one: earlier things are that one's, and
+        # what carries a call comes after it, so that its other causes may come later, too.
+        first = -math.inf if before is None else _start(before)
         # What came back to its activation, even where other work was begun with it first.
-        returned = self._returned.get(str(call.row.get("activation")), ())
-        came = {event["id"] for event in returned if float(event["t"]) <= _start(call)}
-        seen = self._carriers[call.id] | came
+        returned = self._returned.get(str(call.row.get("activation")), [])
+        seen = self._carriers[call.id] | set(self._between(returned, first, _start(call)))
         waiting = sorted(seen)
         while waiting:
             event = waiting.pop()
             sources = [] if event in self._carriers[call.id] else list(self._at(event, call))
             yield from sources
             if not sources:
-                new = [one for one in self._causes.get(event, ()) if one not in seen]
+                causes = self._between(self._causes.get(event, []), first, _start(call))
+                new = [one for one in causes if one not in seen]
                 seen.update(new)
                 waiting += new
 
+    def _between(self, events: list[str], first: float, last: float) -> list[str]:
+        time = self._times.__getitem__
+        return events[bisect_left(events, first, key=time) : bisect_right(events, last, key=time)]
+
     def _at(self, event: str, call: Call) -> Iterator[Call]:
         """Return the calls that an event on the way shows: it carries them, or they opened it."""
-        carried = [
-            one for one in self._carried.get(event, ()) if one is not call and _is_before(one, call)
-        ]
-        if carried:
-            yield carried[-1]
+        carried = reversed(self._carried.get(event, ()))
+        last = next((one for one in carried if one is not call and _is_before(one, call)), None)
+        if last is not None:
+            yield last
         opened = self._opened.get(event)
         if opened is not None:
             caller = self._before(str(opened["parent"]), float(opened["t"]), call)
@@ -127,10 +142,11 @@ class Links:
 
     def _before(self, activation: str, t: float, call: Call) -> Call | None:
         """Return the last call of an activation that had ended by then."""
-        ended = [
-            one for one in self._within.get(activation, ()) if one is not call and _end(one) <= t
-        ]
-        return ended[-1] if ended else None
+        calls = self._within.get(activation, [])
+        place = bisect_right(calls, t, key=_end) - 1
+        if place >= 0 and calls[place] is call:
+            place -= 1
+        return calls[place] if place >= 0 else None
 
     def _type(self, source: Call, target: Call) -> str:
         if source.row.get("instance") == target.row.get("instance"):

@@ -36,8 +36,8 @@ class Sampled(NamedTuple):
     logprobs: list[float]
 
 
-def needs(job: Job, *, logprobs: bool = False) -> frozenset[Need]:
-    """Return what the setting `tokens` asks of each call.
+def spared(job: Job) -> frozenset[Need]:
+    """Return what need not be there, for the setting `tokens` asks for texts alone.
 
     Raises:
         ConfigError: If it is neither `exact` nor `optional`.
@@ -46,9 +46,7 @@ def needs(job: Job, *, logprobs: bool = False) -> frozenset[Need]:
     if chosen not in _CHOICES:
         msg = f"tokens must be one of {', '.join(_CHOICES)}, got {chosen!r}"
         raise ConfigError(msg)
-    if chosen == "optional":
-        return frozenset()
-    return frozenset({Need.TOKENS, Need.LOGPROBS} if logprobs else {Need.TOKENS})
+    return frozenset({Need.TOKENS, Need.LOGPROBS} if chosen == "optional" else ())
 
 
 def sampled(call: Call, job: Job) -> Sampled | None:

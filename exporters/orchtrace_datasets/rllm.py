@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar, Final, TypeAlias
 
-from orchtrace_datasets.provenance import SETTINGS, leave_out_forced, needs, number_of, sampled
+from orchtrace_datasets.provenance import SETTINGS, leave_out_forced, number_of, sampled, spared
 from orchtrace_datasets.stretches import NAMES, Stretch, compared
 from orchtrace_otel.datasets import Call, Dropped, Group, Need, Outcome, Record, Run, Writer
 
@@ -34,6 +34,9 @@ class Rllm(Writer):
 
     name: ClassVar[str] = "rllm"
     about: ClassVar[str] = "rLLM (0.3.0.pre of August 2026): Episode, Trajectory, Step"
+    needs: ClassVar[frozenset[Need]] = frozenset(
+        {Need.CONTENT, Need.TOKENS, Need.LABEL, Need.TASK, Need.ON_POLICY}
+    )
     is_open: ClassVar[bool] = False
     settings: ClassVar[Any] = {
         "correct": "reward of the run from which the episode is correct; default 0.5",
@@ -47,8 +50,8 @@ class Rllm(Writer):
     )
 
     def needs_of(self, group: Group) -> frozenset[Need]:
-        """What is compared needs a reward and a task; tokens, unless they are optional."""
-        return self.needs | {Need.LABEL, Need.TASK, Need.ON_POLICY} | needs(group.job)
+        """All of them, but for tokens where they are optional."""
+        return self.needs - spared(group.job)
 
     def records(self, group: Group) -> Iterator[Outcome]:
         """Return an episode for each run that has something to compare."""

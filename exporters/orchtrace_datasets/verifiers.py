@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Final, TypeAlias
 
 from orchtrace_datasets import groups
 from orchtrace_datasets.links import TABLES, Link, Links
-from orchtrace_datasets.provenance import SETTINGS, needs, sampled, version_span
+from orchtrace_datasets.provenance import SETTINGS, sampled, spared, version_span
 from orchtrace_datasets.stretches import Stretch, stretches
 from orchtrace_datasets.verifiers_nodes import Nodes, messages, tools
 from orchtrace_otel.datasets import Call, Dropped, Group, Job, Need, Outcome, Record, Run, Writer
@@ -39,6 +39,7 @@ class Verifiers(Writer):
 
     name: ClassVar[str] = "verifiers"
     about: ClassVar[str] = "verifiers (0.4) and prime-rl: WireEpisode"
+    needs: ClassVar[frozenset[Need]] = frozenset({Need.CONTENT, Need.TOKENS})
     tables: ClassVar[tuple[str, ...]] = TABLES
     is_open: ClassVar[bool] = False
     settings: ClassVar[Any] = {
@@ -62,7 +63,7 @@ class Verifiers(Writer):
         job = group.job
         of_group = _choice(job, "advantages", _ADVANTAGES) == "group"
         of_labels = frozenset({Need.LABEL, Need.TASK} if of_group else ())
-        return self.needs | needs(job) | of_labels
+        return (self.needs - spared(job)) | of_labels
 
     def records(self, group: Group) -> Iterator[Outcome]:
         """Return an episode for each run."""

@@ -148,7 +148,7 @@ def _configured(spec: str) -> Iterator[Finding]:
     yield Finding("exporters", "ok", spec, "opens")
     complain: Callable[[], list[str]] | None = getattr(opened, "complaints", None)
     for complaint in [] if complain is None else complain():
-        advice = "make room or correct the place; what was lost does not come back"
+        advice = "make room or correct the place; what waits is sent then, what was lost is gone"
         yield Finding("exporters", "wrong", spec, complaint, advice)
     opened.shutdown()
 

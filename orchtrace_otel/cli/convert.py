@@ -53,6 +53,7 @@ def command(places: tuple[str, ...], *, target: str, compact: bool) -> int:
             for run_id, reward in spool.orphans():
                 exporter.amend(run_id, reward)
             exporter.flush(600)
+            _complain(exporter)
     tell(
         f"{counts.runs:,} runs written to {target}; {counts.superseded:,} older revisions left "
         f"out, {counts.late:,} late rewards, {faults:,} faults"
@@ -72,6 +73,11 @@ def _read(spool: Spool, places: Iterable[str]) -> int:
     if faults > _SHOWN:
         print_error(f"and {faults - _SHOWN:,} more that could not be read")
     return faults
+
+
+def _complain(exporter: Any) -> None:
+    for complaint in getattr(exporter, "complaints", list[str])():
+        print_error(complaint)
 
 
 class _Closed:

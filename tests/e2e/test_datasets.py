@@ -135,6 +135,16 @@ def test_runs_go_to_parquet_and_back_unchanged(recorded, tmp_path: Path) -> None
     assert len(set(prints)) == 1
 
 
+def test_runs_that_a_url_does_not_take_wait_and_are_told(recorded, tmp_path: Path) -> None:
+    """Nobody listens: they are in the spool, and the command says so."""
+    target = "http:http://127.0.0.1:9/runs#spool=spool"
+    done = run("convert", "in", "--to", target, cwd=tmp_path)
+    assert done.returncode == 0
+    assert "bytes wait in" in " ".join(done.stderr.split())
+    waiting = b"".join(path.read_bytes() for path in (tmp_path / "spool").rglob("*.jsonl"))
+    assert waiting.count(b"\n") == 12
+
+
 def test_traces_come_from_standard_input_too(recorded, tmp_path: Path) -> None:
     """`-` is a file like others."""
     data = (tmp_path / "in" / "traces.jsonl").read_bytes()

@@ -86,7 +86,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         if status == 204 and len(request.lines) > self.server.most_lines:
             status = 413
         self.server.silent.set()
-        self.server.may_answer.wait(30)
+        self.server.may_answer.wait(60)
         if status == 204:
             self.server.taken.append(request)
         self.send_response(status)

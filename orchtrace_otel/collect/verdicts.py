@@ -15,7 +15,8 @@ from orchtrace_otel.collect.parts import Rejected
 from orchtrace_otel.model import Reward
 from orchtrace_otel.rewards.records import is_builtin_id
 
-_RUN_ID_DIGITS: Final = 32 + 1 + 16
+_TRACE_ID_DIGITS: Final = 32
+_RUN_ID_DIGITS: Final = _TRACE_ID_DIGITS + 1 + 16
 _MOST_BYTES: Final = 2**16
 _HEX: Final = frozenset("0123456789abcdef")
 
@@ -103,11 +104,11 @@ def _value(value: Any) -> Any:
 
 
 def _read(record: Any, facts: dict[str, Any]) -> tuple[str, Verdict | None]:
-    run_id = facts.get(a.RUN_ID, "")
-    trace_id = run_id[:32] if run_id else record.trace_id.hex()
+    run_id = facts.get(a.RUN_ID) or ""
     if run_id and not _is_run_id(run_id):
         return f"{a.RUN_ID} must be <OTel trace id>-<span id of the root>", None
-    if not trace_id.strip("0"):
+    trace_id = run_id[:32] if run_id else record.trace_id.hex()
+    if len(trace_id) != _TRACE_ID_DIGITS or not trace_id.strip("0"):
         return f"an evaluation must carry {a.RUN_ID} or the context of what it rates", None
     span_id = "" if run_id else record.span_id.hex()
     try:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import orjson
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 
 from orchtrace_otel import attributes as a
@@ -110,3 +113,38 @@ def test_what_is_no_reward_is_rejected_and_said_so(change: dict[str, Any], said:
     found, rejected = read({**OURS, **change})
     assert (found, rejected.count) == ([], 1)
     assert said in rejected.message
+
+
+VALUES = st.one_of(
+    st.fixed_dictionaries({"string_value": st.text(max_size=60)}),
+    st.fixed_dictionaries({"int_value": st.integers(-(2**63), 2**63 - 1)}),
+    st.fixed_dictionaries({"double_value": st.floats()}),
+    st.fixed_dictionaries({"bool_value": st.booleans()}),
+    st.fixed_dictionaries({"bytes_value": st.binary(max_size=9)}),
+    st.just({"array_value": {"values": [{"string_value": "in an array"}]}}),
+    st.just({"kvlist_value": {}}),
+    st.just({}),
+)
+
+
+@given(st.dictionaries(st.sampled_from([*OURS, "event.name"]), VALUES))
+def test_a_value_of_any_kind_is_a_reward_or_rejected(change: dict[str, dict[str, Any]]) -> None:
+    """One odd record costs no other; what is taken can be kept and comes back as it was."""
+    request = ExportLogsServiceRequest()
+    records = request.resource_logs.add().scope_logs.add().log_records
+    for facts in (change, {}):
+        record = records.add(event_name=a.EVALUATION_EVENT)
+        for key, held in {**OURS, **facts}.items():
+            if isinstance(held, dict):
+                record.attributes.add(key=key, value=held)
+            else:
+                value = record.attributes.add(key=key).value
+                setattr(value, "double_value" if isinstance(held, float) else "string_value", held)
+    rejected = Rejected()
+    found = verdicts(request, rejected)
+    assert found[-1].reward.id == "v1"
+    assert len(found) + rejected.count <= 2
+    for verdict in found:
+        assert Reward.from_dict(orjson.loads(orjson.dumps(verdict.reward.to_dict()))) == (
+            verdict.reward
+        )

@@ -164,11 +164,10 @@ def test_rollouts_need_tokens_and_their_log_probabilities(tmp_path: Path) -> Non
         exported(tmp_path, recorder.store, [run], format="agent-lightning", settings=settings)
 
 
-def test_a_thousand_runs_go_through(tmp_path: Path) -> None:
+def test_a_thousand_runs_go_through(thousand, tmp_path: Path) -> None:
     """Each call is one request of one rollout."""
-    recorder = Recorder(tmp_path)
-    made = many(recorder, 1_000, tasks=100)
-    report, rows = exported(tmp_path, recorder.store, made, format="agent-lightning")
+    store, made = thousand
+    report, rows = exported(tmp_path, store, made, format="agent-lightning")
     assert (report.check.calls, len(rows)) == ({}, 3_000)
     requests = [event for row in rows for event in row["events"] if event["event_type"] != "reward"]
     assert len({event["data"]["turn_id"] for event in requests}) == 3_000

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tests.exporting import exported, lineage
 from tests.nested import nested
-from tests.recorded import LOOK, Call, Recorder, many, siblings, text, tokens
+from tests.recorded import LOOK, Call, Recorder, siblings, text, tokens
 
 
 def test_an_agents_calls_are_exchanges_of_one_trajectory(tmp_path: Path) -> None:
@@ -107,10 +107,9 @@ def test_another_model_needs_log_probabilities(tmp_path: Path) -> None:
     assert len(row["trajectories"]) == 2
 
 
-def test_a_thousand_runs_are_a_group_for_each_task_and_role(tmp_path: Path) -> None:
+def test_a_thousand_runs_are_a_group_for_each_task_and_role(thousand, tmp_path: Path) -> None:
     """And every call is in one of them."""
-    recorder = Recorder(tmp_path)
-    made = many(recorder, 1_000, tasks=100)
-    report, rows = exported(tmp_path, recorder.store, made, format="art")
+    store, made = thousand
+    report, rows = exported(tmp_path, store, made, format="art")
     assert (len(rows), report.check.calls) == (300, {})
     assert sum(len(row["trajectories"]) for row in rows) == 3_000

@@ -17,7 +17,7 @@ from orchtrace_otel.content.tokens import Tokens
 from orchtrace_otel.errors import ConfigError
 from tests.exporting import exported, lineage
 from tests.nested import nested
-from tests.recorded import Call, Recorder, many, siblings, text, tokens
+from tests.recorded import Call, Recorder, siblings, text, tokens
 
 Json = dict[str, Any]
 
@@ -135,11 +135,10 @@ def test_groups_may_be_of_agents(tmp_path: Path) -> None:
         exported(tmp_path, recorder.store, runs, format="rllm", settings={"groups": "team"})
 
 
-def test_a_thousand_runs_are_an_episode_each(tmp_path: Path) -> None:
+def test_a_thousand_runs_are_an_episode_each(thousand, tmp_path: Path) -> None:
     """Every call is a step, in a group of its task and role."""
-    recorder = Recorder(tmp_path)
-    made = many(recorder, 1_000, tasks=100)
-    report, episodes = exported(tmp_path, recorder.store, made, format="rllm")
+    store, made = thousand
+    report, episodes = exported(tmp_path, store, made, format="rllm")
     for episode in episodes:
         check(episode)
     assert (len(episodes), report.check.calls) == (1_000, {})

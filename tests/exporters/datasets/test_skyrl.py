@@ -17,7 +17,7 @@ from orchtrace_otel.datasets import Report
 from orchtrace_otel.errors import ConfigError
 from tests.exporting import exported
 from tests.nested import nested
-from tests.recorded import Call, Recorder, many, siblings, text, tokens
+from tests.recorded import Call, Recorder, siblings, text, tokens
 
 Json = dict[str, Any]
 
@@ -83,11 +83,20 @@ def test_forced_tokens_are_not_learned(tmp_path: Path) -> None:
     assert report.check.calls == {"no_completion": 1}
 
 
-def test_siblings_and_a_thousand_runs_are_a_row_each(tmp_path: Path) -> None:
-    """With the label of each call in its row."""
+def test_parallel_siblings_are_a_row_each_with_their_own_label(tmp_path: Path) -> None:
+    """Though they read the same tokens."""
     recorder = Recorder(tmp_path)
-    made = [*many(recorder, 1_000, tasks=100), siblings(recorder, 5_000)]
-    report, found = rows(tmp_path, recorder.store, made)
-    assert (len(found), report.check.calls) == (3_003, {})
-    assert [row["label"] for row in found if row["agent"] == "scout"] == [0.0, 0.5, 1.0]
+    _, found = rows(tmp_path, recorder.store, [siblings(recorder)])
+    assert [(row["label"], row["input_ids"][3:]) for row in found] == [
+        (0.0, [10, 11]),
+        (0.5, [11, 12]),
+        (1.0, [12, 13]),
+    ]
+
+
+def test_a_thousand_runs_are_a_row_a_call(thousand, tmp_path: Path) -> None:
+    """None of them continues another."""
+    store, made = thousand
+    report, found = rows(tmp_path, store, made)
+    assert (len(found), report.check.calls) == (3_000, {})
     assert all(len(row["input_ids"]) == len(row["loss_mask"]) for row in found)

@@ -15,7 +15,7 @@ from orchtrace_otel.content.tokens import Tokens
 from orchtrace_otel.errors import ConfigError
 from tests.exporting import exported, lineage
 from tests.nested import nested
-from tests.recorded import LOOK, Call, Recorder, many, siblings, text, tokens
+from tests.recorded import LOOK, Call, Recorder, siblings, text, tokens
 
 Json = dict[str, Any]
 ASK = [text("user", "How high is the tide?")]
@@ -219,11 +219,10 @@ def test_a_setting_that_is_none_is_refused(setting: str, tmp_path: Path) -> None
         exported(tmp_path, recorder.store, [run], format="verifiers", settings={setting: "x"})
 
 
-def test_a_thousand_runs_are_an_episode_each(tmp_path: Path) -> None:
+def test_a_thousand_runs_are_an_episode_each(thousand, tmp_path: Path) -> None:
     """Every call is a sampled node of one of them."""
-    recorder = Recorder(tmp_path)
-    made = many(recorder, 1_000, tasks=100)
-    report, episodes = exported(tmp_path, recorder.store, made, format="verifiers")
+    store, made = thousand
+    report, episodes = exported(tmp_path, store, made, format="verifiers")
     nodes = [node for one in episodes for trace in one["traces"] for node in trace["nodes"]]
     assert (len(episodes), sum(node["sampled"] for node in nodes)) == (1_000, 3_000)
     assert report.check.calls == {}

@@ -119,17 +119,25 @@ def test_siblings_are_rollouts_with_their_own_reward(tmp_path: Path) -> None:
     assert steps == {0, 1, 2, 3}
 
 
-def test_a_thousand_runs_go_through_both_ways(tmp_path: Path) -> None:
+def test_a_thousand_runs_go_through_both_ways(thousand, tmp_path: Path) -> None:
     """Each call is in a row; rows of calls without tokens are refused."""
-    recorder = Recorder(tmp_path)
-    made = many(recorder, 1_000, tasks=100)
-    report, found = rows(tmp_path, recorder.store, made)
+    store, made = thousand
+    report, found = rows(tmp_path, store, made)
     assert sum(len(row["extra_info"]["turn_ids"]) for row in found) == 3_000
     assert len({row["extra_info"]["index"] for row in found}) == len(found) == 300
-    report, found = rows(tmp_path, recorder.store, made, settings=ROLLOUTS)
+    report, found = rows(tmp_path, store, made, settings=ROLLOUTS)
     assert (len(found), report.check.calls) == (3_000, {})
-    bare = [recorder.run(7_000, [Call("a", [text("user", "?")], [text("assistant", "x")])])]
+
+
+def test_rollouts_of_calls_without_tokens_are_refused(tmp_path: Path) -> None:
+    """Prompts need none; any other kind of row is none."""
+    recorder = Recorder(tmp_path)
+    calls = [Call("a", [text("user", "?")], [text("assistant", "x")])]
+    bare = [recorder.run(1, calls, task="t", reward=1.0)]
     report, _ = exported(tmp_path, recorder.store, bare, format="verl", settings=ROLLOUTS)
+    assert report.check.calls == {"no_token_ids": 1}
     assert report.check.refusal is not None
+    report, _ = rows(tmp_path, recorder.store, bare)
+    assert report.check.records == 1
     with pytest.raises(ConfigError, match="rows must be one of prompts, rollouts"):
         rows(tmp_path, recorder.store, bare, settings={"rows": "x"})

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import random
 from contextlib import ExitStack
+from numbers import Integral
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from orchtrace_otel import adapter as adapters
@@ -115,7 +117,16 @@ def counterfactual(  # noqa: PLR0913 - one keyword a decision of the caller
         [('coder', 0.3), ('planner', 0.2)]
     """
     chosen = _players(trace, players, method, alternatives)
-    _check(method, replays, baseline, order, chosen)
+    _check_words(method, baseline, order)
+    _check_counts(replays=replays, workers=workers, seed=seed)
+    _check_numbers(
+        timeout_s=timeout_s,
+        width=width,
+        truncation=truncation,
+        budget_s=budget_s,
+        latency_weight=latency_weight,
+    )
+    _check_players(method, chosen)
     outcome = find_outcome(trace)
     recorded = None if outcome is None else outcome.value
     if baseline == "recorded" and recorded is None:
@@ -185,7 +196,7 @@ def _players(
     raise ConfigError(msg)
 
 
-def _check(method: str, replays: int, baseline: str, order: str, players: Sequence[Player]) -> None:
+def _check_words(method: str, baseline: str, order: str) -> None:
     for name, value, words in (
         ("method", method, tuple(METHODS)),
         ("baseline", baseline, ("replayed", "recorded")),
@@ -194,9 +205,26 @@ def _check(method: str, replays: int, baseline: str, order: str, players: Sequen
         if value not in words:
             msg = f"{name} must be one of {', '.join(words)}, got {value!r}"
             raise ConfigError(msg)
-    if replays < 1:
-        msg = f"replays must be at least 1, got {replays!r}"
-        raise ConfigError(msg)
+
+
+def _check_counts(**counts: object) -> None:
+    """Refuse what is no whole number, and counts below 1; a seed may be any."""
+    for name, value in counts.items():
+        if not isinstance(value, Integral) or (name != "seed" and value < 1):
+            must = "a whole number" if name == "seed" else "at least 1, a whole number"
+            msg = f"{name} must be {must}, got {value!r}"
+            raise ConfigError(msg)
+
+
+def _check_numbers(**numbers: float | None) -> None:
+    """Refuse what is below 0, or no finite number; None says that there is no such limit."""
+    for name, value in numbers.items():
+        if value is not None and not 0 <= value < math.inf:
+            msg = f"{name} must be a finite number, at least 0, got {value!r}"
+            raise ConfigError(msg)
+
+
+def _check_players(method: str, players: Sequence[Player]) -> None:
     for player in players:
         if not isinstance(player, Slot | Part):  # pyright: ignore[reportUnnecessaryIsInstance] # users may err
             msg = f"players must be Slot(...) or Part(...), got {player!r}"

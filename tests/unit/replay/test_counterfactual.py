@@ -1,6 +1,7 @@
 """Each method, from replays to numbers; what is lost costs itself alone."""
 
 import asyncio
+import math
 import random
 import threading
 
@@ -386,6 +387,14 @@ def test_roles_are_players_too() -> None:
         ({"baseline": "none"}, "baseline must be one of"),
         ({"order": "some"}, "order must be one of"),
         ({"replays": 0}, "replays must be at least 1"),
+        ({"replays": 2.5}, "replays must be at least 1, a whole number, got 2.5"),
+        ({"workers": 0}, "workers must be at least 1"),
+        ({"seed": "x"}, "seed must be a whole number"),
+        ({"timeout_s": -1}, "timeout_s must be a finite number, at least 0"),
+        ({"width": math.nan}, "width must be a finite number, at least 0"),
+        ({"truncation": -0.1}, "truncation must be a finite number, at least 0"),
+        ({"budget_s": -30}, "budget_s must be a finite number, at least 0"),
+        ({"latency_weight": math.inf}, "latency_weight must be a finite number"),
         ({"players": "tools"}, "players must be 'message'"),
         ({"players": ["A"]}, "players must be Slot"),
         ({"baseline": "recorded"}, "needs a trace with an outcome"),

@@ -100,7 +100,7 @@ def credit(trace: Trace) -> float:
     before = time.process_time()
     given = assign(facts)
     assert given is not None
-    for event, numbers in zip(trace.events, on_events(given), strict=True):
+    for event, numbers in zip(trace.events, on_events(facts, given), strict=True):
         event.keys["credit"] = numbers  # type: ignore[index]
     records(facts, given)
     return time.process_time() - before

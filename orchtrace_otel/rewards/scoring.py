@@ -112,7 +112,7 @@ def _credited(facts: Facts, findings: Findings, marks: Marks) -> bool:
     credit = assign(facts)
     if credit is not None:
         records = credit_records(facts, credit)
-        marks.credit(on_events(credit))
+        marks.credit(on_events(facts, credit))
         findings.records += records
     return True
 

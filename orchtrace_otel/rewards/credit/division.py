@@ -6,8 +6,9 @@ as they are over events. What no target covers is `unassigned`.
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Mapping
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from itertools import compress
 from typing import TYPE_CHECKING, NamedTuple
 
 from orchtrace_otel.rewards.credit.targets import DECISIONS, agents, roles
@@ -50,46 +51,53 @@ class Tally:
 
     def __init__(self, facts: Facts, credit: Credit) -> None:
         self._credit = credit
+        owners = agents(facts)
         places: defaultdict[str | None, list[int]] = defaultdict(list)
-        for place, owner in enumerate(agents(facts)):
+        for place, owner in enumerate(owners):
             places[owner].append(place)
-        nobodys = places.pop(None, [])
         self._names = sorted(name for name in places if name is not None)
         self._roles = list(map(roles(facts).get, self._names))
-        groups = [*[places[name] for name in self._names], nobodys]
         types = facts.by_type
         self._decisions = [place for kind in DECISIONS for place in types.get(kind, ())]
         self._sums = {
-            method: [sum(map(parts.__getitem__, group)) for group in groups]
-            for method, (parts, _) in credit.shares.items()
+            # Where each part is 1, counting is faster than adding.
+            method: Counter(compress(owners, parts)) if whole == 1 else _sums(places, parts)
+            for method, (parts, whole) in credit.shares.items()
         }
-        """By agent, in the order of names, and last what nobody did."""
 
     def by_agent(self, method: str) -> Division:
         """What each agent gets: the sum over its events."""
-        *sums, rest = self._sums[method]
-        return self._divide(method, dict(zip(self._names, sums, strict=True)), rest)
+        sums = self._sums[method]
+        found = {name: sums.get(name, 0) for name in self._names}
+        return self._divide(method, found, sums.get(None, 0))
 
     def by_role(self, method: str) -> Division:
         """What each role gets: the sum over its agents; agents without one are unassigned."""
-        *sums, rest = self._sums[method]
+        sums = self._sums[method]
+        rest = sums.get(None, 0)
         found: defaultdict[str, int] = defaultdict(int)
-        for role, part in zip(self._roles, sums, strict=True):
+        for name, role in zip(self._names, self._roles, strict=True):
             if role is None:
-                rest += part
+                rest += sums.get(name, 0)
             else:
-                found[role] += part
+                found[role] += sums.get(name, 0)
         return self._divide(method, dict(sorted(found.items())), rest)
 
     def of_orchestrator(self, method: str) -> Division:
         """What decisions, spawns, delegations, merging and the stop get, whoever did them."""
         parts = self._credit.shares[method][0]
         decided = sum(map(parts.__getitem__, self._decisions))
-        rest = sum(self._sums[method]) - decided
+        rest = sum(self._sums[method].values()) - decided
         return self._divide(method, {"orchestrator": decided}, rest)
 
     def _divide(self, method: str, found: Mapping[str, int], rest: int) -> Division:
         return _division(found, rest, self._credit.shares[method][1], self._credit)
+
+
+def _sums(
+    places: Mapping[str | None, Sequence[int]], parts: Sequence[int]
+) -> Mapping[str | None, int]:
+    return {owner: sum(map(parts.__getitem__, held)) for owner, held in places.items()}
 
 
 def _division(found: Mapping[str, int], rest: int, whole: int, credit: Credit) -> Division:

@@ -10,7 +10,7 @@ from orchtrace_otel.rewards.credit.division import Tally
 from orchtrace_otel.rewards.records import CREDIT, record
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping
 
     from orchtrace_otel.rewards.credit.assigning import Credit
     from orchtrace_otel.rewards.facts import Facts
@@ -21,24 +21,28 @@ _LEAD: Final = Contract(family="R7", unit="orchestrator", estimator="structural"
 _REST: Final = "unassigned"
 
 
-def on_events(credit: Credit) -> list[dict[str, float]]:
+def on_events(facts: Facts, credit: Credit) -> list[dict[str, float]]:
     """The `credit` of each event, in the order of the events; those that get none share one."""
-    hops = credit.upstream.hops
+    hops, value, stop = credit.upstream.hops, credit.outcome.value, facts.graph.stop
     nothing = dict.fromkeys(credit.shares, 0.0)
     starts = _by_distance(credit, nothing)
     found = [nothing if steps < 0 else starts[steps].copy() for steps in hops]
-    for name, shares in credit.shares.items():
-        if name in _BY_DISTANCE:
-            continue
-        for place, number in _numbers(*shares, credit.outcome.value):
-            own = found[place]
-            if own is nothing:  # the stop comes after the answer, and may be critical
-                found[place] = own = nothing.copy()
-            own[name] = number
+    if stop is not None and hops[stop] < 0:
+        found[stop] = nothing.copy()  # it comes after the answer, and may be critical
+    for name in credit.shares.keys() - _BY_DISTANCE:
+        parts, whole = credit.shares[name]
+        own = zip(compress(found, parts), filter(None, parts), strict=True)
+        if whole & (whole - 1):
+            for numbers, part in own:
+                numbers[name] = part / whole * value
+        else:
+            scale = value / whole  # exact for a power of two, and faster
+            for numbers, part in own:
+                numbers[name] = part * scale
     return found
 
 
-_BY_DISTANCE: Final = ("reachability", "decay")
+_BY_DISTANCE: Final = frozenset({"reachability", "decay"})
 """Methods that give the same to all events that are as far from the answer, in powers of two."""
 
 
@@ -54,16 +58,6 @@ def _by_distance(credit: Credit, nothing: dict[str, float]) -> Mapping[int, dict
             if parts[place]:
                 starts[steps][name] = parts[place] * scale
     return starts
-
-
-def _numbers(parts: Sequence[int], whole: int, value: float) -> Iterator[tuple[int, float]]:
-    """Positions and numbers of the events that get any; few do by some methods."""
-    places = compress(range(len(parts)), parts)
-    some = filter(None, parts)
-    if whole & (whole - 1):
-        return zip(places, [part / whole * value for part in some], strict=True)
-    scale = value / whole  # exact for a power of two, and faster
-    return zip(places, [part * scale for part in some], strict=True)
 
 
 def records(facts: Facts, credit: Credit) -> list[dict[str, Any]]:

@@ -172,8 +172,9 @@ def _results(facts: Facts, calls: Sequence[int]) -> Mapping[int, int | None]:
     found: dict[int, int | None] = {}
     for place in calls:
         event = events[place]
-        if event.id.endswith(".open"):
-            found[place] = by_id.get(event.id[:-5] + ".close")
+        name = event.id
+        if name[-5:] == ".open":
+            found[place] = by_id.get(name[:-5] + ".close")
         else:
             found[place] = _result_of_others(facts, place)
     return found

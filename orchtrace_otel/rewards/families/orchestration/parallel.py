@@ -132,9 +132,11 @@ def peak_of_agents(facts: Facts) -> int:
 
 
 def _peak_of_spans(spans: Sequence[tuple[int, int, str | None, str | None]]) -> int:
+    names = {name for _, _, name, _ in spans}
     parts: defaultdict[str | None, list[tuple[int, int]]] = defaultdict(list)
     for low, high, _, parent in spans:
-        parts[parent].append((low, high))
+        if parent in names:  # most teams are flat: their parent is the run itself
+            parts[parent].append((low, high))
     starts: list[int] = []
     ends: list[int] = []
     for low, high, name, _ in spans:

@@ -69,6 +69,8 @@ class Spool:
         self._lock = threading.Lock()
         self._appending = threading.Lock()
         folder.mkdir(parents=True, exist_ok=True)
+        if fsync != "never":
+            sync_path(folder.parent)
         self._sizes = {int(path.stem): path.stat().st_size for path in folder.glob("*.spool")}
         self._before = sorted(self._sizes)
         self._holds = dict.fromkeys(self._sizes, 0)
@@ -156,7 +158,7 @@ class Spool:
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC
         self._descriptor = os.open(self._path(number), flags, 0o600)
         if self._fsync != "never":
-            _sync_folder(self._folder)
+            sync_path(self._folder)
         with self._lock:
             before, self._active = self._active, number
             self._sizes[number] = 0
@@ -226,9 +228,9 @@ class Spool:
         return self._folder / f"{segment:012}.spool"
 
 
-def _sync_folder(folder: Path) -> None:
-    """Make the name of a new file last, too."""
-    descriptor = os.open(folder, os.O_RDONLY)
+def sync_path(path: Path) -> None:
+    """Wait until a file, or the names in a folder, are on the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
     finally:

@@ -8,11 +8,11 @@ asked to flush every few seconds only, since each flush of theirs may be a file.
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
 from orchtrace_otel.collect.index import Entry, Index, digest, with_revision
+from orchtrace_otel.collect.spool import sync_path
 from orchtrace_otel.exporter import open_exporter
 from orchtrace_otel.model import Event, Trace
 from orchtrace_otel.schema import dump
@@ -43,7 +43,7 @@ class Store:
         self.index = Index(folder / "index.sqlite", folder, sync=sync)
         self.index.catch_up()
         self.index.commit()
-        self._touched: set[Path] = set()
+        self._touched: set[int] = set()
         self.settle_every_s = _FLUSH_S if self._export_line is None else 0.0
         self._is_in_doubt = False
 
@@ -86,20 +86,19 @@ class Store:
             self._exporter.export(trace)
         else:
             place = self._export_line(line)
-            self._touched.add(place[0])
+            # By inode, for the file may be full and renamed before it is synced.
+            self._touched.add(place[0].stat().st_ino)
         self.index.put(trace, summary, place, len(line) + 1)
 
     def settle(self) -> None:
         """Make the written traces last, as far as `sync` asks for it; before `commit`."""
         if self._export_line is None:
             self._exporter.flush(30)
-        if self._sync:
-            for path in self._touched:
-                descriptor = os.open(path, os.O_RDONLY)
-                try:
-                    os.fsync(descriptor)
-                finally:
-                    os.close(descriptor)
+        if self._sync and self._touched:
+            for path in self.folder.glob("traces*.jsonl"):
+                if path.stat().st_ino in self._touched:
+                    sync_path(path)
+            sync_path(self.folder)
         self._touched.clear()
 
     def commit(self) -> None:

@@ -7,12 +7,14 @@ import os
 import tempfile
 import threading
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from orchtrace_otel.collect import spool as spooling
 from orchtrace_otel.collect.admission import RefusedError
 from orchtrace_otel.collect.metrics import Metrics
 from orchtrace_otel.collect.spool import LOGS, SPANS, Spool
@@ -123,6 +125,55 @@ def test_a_write_that_fails_leaves_the_spool_as_it_was(
     monkeypatch.undo()
     spool.append([(SPANS, b"after")])
     assert read(tmp_path) == ([(SPANS, b"before"), (SPANS, b"after")], 0)
+
+
+class Synced:
+    """What would be left of a folder's files without power: what fsync was called for.
+
+    Names count as soon as their folder is synced, which is noted too.
+    """
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.sizes: dict[int, int] = {}
+        self.calls = 0
+        monkeypatch.setattr(os, "fsync", self._sync)
+
+    def _sync(self, descriptor: int) -> None:
+        about = os.fstat(descriptor)
+        self.calls += 1
+        self.sizes[about.st_ino] = about.st_size
+
+    def cut(self, folder: Path, pattern: str) -> None:
+        """Take away what was not on the disk."""
+        for path in folder.glob(pattern):
+            about = path.stat()
+            os.truncate(path, min(about.st_size, self.sizes.get(about.st_ino, 0)))
+
+
+@pytest.mark.parametrize("fsync", ["always", "batch", "never"])
+def test_without_power_is_lost_what_the_option_says(
+    fsync: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`always` nothing that was written, `batch` what came since its last second, `never` all."""
+    disk = Synced(monkeypatch)
+    now = 0.0
+    monkeypatch.setattr(spooling, "time", SimpleNamespace(monotonic=lambda: now))
+    spool = Spool(tmp_path, fsync)
+    for number in range(25):
+        now = number / 10
+        spool.append([(SPANS, b"%d" % number)])
+        spool.sync_late()
+    # Two folders; then each record, or each second in which something came, or nothing.
+    assert disk.calls == {"always": 2 + 25, "batch": 2 + 2, "never": 0}[fsync]
+    disk.cut(tmp_path, "*.spool")
+    left = [int(payload) for _, payload in read(tmp_path)[0]]
+    kept = {"always": 25, "batch": 21, "never": 0}[fsync]
+    assert left == list(range(kept))
+    now = 3.5
+    calls = disk.calls
+    spool.sync_late()
+    assert disk.calls - calls == (fsync == "batch")
+    spool.close()
 
 
 # --- the queue before it ---------------------------------------------------------------------

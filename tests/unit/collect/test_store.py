@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import sqlite3
 from dataclasses import replace
@@ -159,6 +160,30 @@ def test_what_others_write_to_the_folder_is_read_too(tmp_path: Path) -> None:
     store.commit()
     assert {entry.run_id for entry in store.index} == {trace.trace_id for trace in TRACES[:3]}
     assert store.put(TRACES[1]) == "unchanged"
+    store.close()
+
+
+@pytest.mark.parametrize("sync", [True, False])
+def test_lines_are_on_the_disk_before_they_count(
+    sync: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where it is asked for: also those of a file that was full and renamed meanwhile."""
+    synced: dict[int, int] = {}
+
+    def fsync(descriptor: int) -> None:
+        about = os.fstat(descriptor)
+        synced[about.st_ino] = about.st_size
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    store = Store(tmp_path, sync=sync)
+    store.put(TRACES[0])
+    (tmp_path / "traces.jsonl").rename(tmp_path / "traces.000001.jsonl")
+    store.put(TRACES[1])
+    store.settle()
+    wanted = [*tmp_path.glob("traces*.jsonl"), tmp_path]
+    assert len(wanted) == 3
+    assert synced == ({path.stat().st_ino: path.stat().st_size for path in wanted} if sync else {})
+    store.commit()
     store.close()
 
 

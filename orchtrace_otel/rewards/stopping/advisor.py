@@ -181,12 +181,12 @@ class Advisor:
                 facts.answers(answer)
             if result is not None:
                 facts.results(result)
-            if verdict is not None:
+            if verdict is not None and _is_sound("verdict", verdict, 0 <= verdict <= 1):
                 facts.judges(float(verdict))
             if votes is not None:
                 facts.votes(votes)
-            if plan is not None:
-                facts.plans(*plan)
+            if plan is not None and _is_sound("plan", plan, 0 <= plan[0] <= plan[1]):
+                facts.plans(*map(int, plan))
             _note(facts, state, progress=progress, is_done=is_done)
             watch.take(features)
 
@@ -200,7 +200,15 @@ def _note(facts: Facts, state: Hashable, *, progress: bool, is_done: bool | None
     if progress:
         facts.changed()
     if is_done is not None:
-        facts.self_report = is_done
+        facts.self_report = bool(is_done)
+
+
+def _is_sound(name: str, value: object, is_sound: bool) -> bool:  # noqa: FBT001 - what is asked
+    """Say so once where the host gave a number that means nothing."""
+    if not is_sound:
+        must = "a number from 0 to 1" if name == "verdict" else "(done, items), 0 <= done <= items"
+        warn_once(f"observe:{name}", "observe() needs %s to be %s, got %r", name, must, value)
+    return is_sound
 
 
 class _Watch:

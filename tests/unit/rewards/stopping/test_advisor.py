@@ -254,6 +254,39 @@ def test_what_the_host_observes_becomes_features() -> None:
     assert [event["features"].get("heat") for event in points(trace)] == [None, 2.5, 2.5, 2.5]
 
 
+@pytest.mark.parametrize(
+    ("said", "message"),
+    [
+        ({"verdict": math.nan}, "observe() needs verdict to be a number from 0 to 1, got nan"),
+        ({"verdict": 7}, "observe() needs verdict to be a number from 0 to 1, got 7"),
+        ({"plan": (3, 2)}, "needs plan to be (done, items), 0 <= done <= items, got (3, 2)"),
+        ({"plan": (math.nan, 2)}, "needs plan to be (done, items)"),
+        ({"heat": math.inf}, "observe() needs finite numbers, got heat=inf"),
+    ],
+)
+def test_what_means_nothing_is_left_out_and_said_once(
+    said: dict[str, Any], message: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A number that is none would spoil every later point of the run, and the log for learning."""
+    advisor = orchtrace.advise()
+
+    @orchtrace.team
+    def observed() -> None:
+        for _ in range(2):
+            advisor.observe(**said, is_done="yes")
+            writer()
+
+    with advisor:
+        trace = run(observed)
+    assert trace.flags == ()
+    names = ("verdict", "has_verdict", "plan_items", "plan_share", "self_report")
+    assert [[event["features"][name] for name in names] for event in points(trace)] == [
+        [0, 0, 0, 0, 1]
+    ] * 3
+    (record,) = caplog.records
+    assert message in record.getMessage()
+
+
 def test_the_same_again_without_news_is_a_loop() -> None:
     """Once the host says what changes; tools for polling are left out."""
     advisor = orchtrace.advise(pollable=["poll"])

@@ -7,8 +7,6 @@ change is not asked again. All models are scripted.
 Run it, then: orchtrace show orchtrace-data
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any

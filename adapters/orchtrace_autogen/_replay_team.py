@@ -34,6 +34,7 @@ from orchtrace_autogen._replay_record import BROADCAST
 from orchtrace_autogen._replay_tools import hold_workbenches
 from orchtrace_otel.errors import ReplayBlockedError
 from orchtrace_otel.replay import Change, Part, Player, Slot
+from orchtrace_otel.replay.tools import playback
 
 if TYPE_CHECKING:
     from orchtrace_autogen._replay_record import Record, Spoken
@@ -155,6 +156,7 @@ class Replay:
         else:
             self._refuse(agent)
             async for item in work(self._read(agent.name, messages)):
+                self._stop_if_blocked()
                 yield self._heard(agent.name, item) if isinstance(item, Response) else item
 
     def _parts(self, name: str) -> set[Player]:
@@ -169,6 +171,12 @@ class Replay:
         if isinstance(agent, CodeExecutorAgent):
             msg = f"a replay must not execute code, it is the turn of {agent.name!r}"
             raise self.block(msg)
+
+    def _stop_if_blocked(self) -> None:
+        """Go no further once a tool is held back: an agent takes its error for an answer."""
+        played = playback()
+        if played is not None and played.blocked is not None:
+            raise self.block(played.blocked)
 
     async def _again(
         self, agent: BaseChatAgent, turn: int, messages: Sequence[BaseChatMessage]

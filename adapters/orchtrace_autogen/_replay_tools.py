@@ -6,15 +6,18 @@ all others, which count as not safe.
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final
 
+from autogen_core.tools import TextResultContent
+
 from orchtrace_autogen import _framework as f
 from orchtrace_otel.adapter import Patches
 from orchtrace_otel.calls import MARK, Plan
-from orchtrace_otel.replay.tools import playback, recording, refuse_stream
+from orchtrace_otel.replay.tools import Playback, playback, recording, refuse_stream
 
 _HANDOFFS: Final = "autogen_agentchat.base._handoff"
 
@@ -67,17 +70,23 @@ class HeldWorkbench:
 
     def __init__(self, inner: Any) -> None:
         self._inner = inner
+        self._played = playback() or Playback(None)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._inner, name)
 
     async def call_tool(self, name: str, arguments: Any = None, *_: Any, **__: Any) -> Any:
-        """Return what the tool gave for these arguments."""
-        played = playback()
-        if played is None:  # the team is ours, and runs in replays alone
-            raise AssertionError
+        """Return what the tool gave for these arguments.
+
+        Never raises: an assistant would wait for the result for ever.
+        """
         given: dict[str, Any] = {**(arguments or {})}
-        return played.result(name, (given,), {})
+        try:
+            return self._played.result(name, (given,), {})
+        except Exception as error:  # noqa: BLE001 - as AutoGen's own workbenches do
+            return f.ToolResult(
+                name=name, result=[TextResultContent(content=str(error))], is_error=True
+            )
 
 
 def hold_workbenches(agent: Any) -> None:
@@ -102,6 +111,19 @@ def _play_stream(wrapped: Any, tool: Any, args: Any, kwargs: dict[str, Any]) -> 
     return wrapped(*args, **kwargs)
 
 
+def _is_live(_: logging.LogRecord) -> bool:
+    """Whether a record is of the host's own work: replays are none of its logs' business."""
+    return playback() is None
+
+
+_LOGGERS: Final = (
+    "autogen_agentchat",
+    "autogen_agentchat.events",
+    "autogen_core",
+    "autogen_core.events",
+    "autogen_core.trace",
+)
+
 _lock: Final = threading.Lock()
 _held: list[Patches] = []
 _users = 0
@@ -109,7 +131,7 @@ _users = 0
 
 @contextmanager
 def held_tools() -> Generator[None, None, None]:
-    """Hold all tools back in replays; outside of replays they stay as they are."""
+    """Hold all tools back in replays, and AutoGen's logs; outside they stay as they are."""
     global _users  # noqa: PLW0603 - replays run beside each other
     with _lock:
         _users += 1
@@ -118,6 +140,8 @@ def held_tools() -> Generator[None, None, None]:
             patches.wrap(f.BaseTool, "run_json", _play_run)
             patches.wrap(f.BaseStreamTool, "run_json_stream", _play_stream)
             _held.append(patches)
+            for name in _LOGGERS:
+                logging.getLogger(name).addFilter(_is_live)
     try:
         yield
     finally:
@@ -125,3 +149,5 @@ def held_tools() -> Generator[None, None, None]:
             _users -= 1
             if not _users:
                 _held.pop().undo()
+                for name in _LOGGERS:
+                    logging.getLogger(name).removeFilter(_is_live)

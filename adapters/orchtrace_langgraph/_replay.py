@@ -109,6 +109,12 @@ class GraphReplayer:
         """Run the graph with a change; see `orchtrace_otel.replay.Replayer`."""
         for player in change.touched:
             self._know(player)
+        if self._facts.remembering:
+            msg = (
+                "a graph inside of a node must keep no memory of its own, that of "
+                f"{self._facts.remembering} (checkpointer=True) is not in the graph's checkpoints"
+            )
+            raise ReplayBlockedError(msg)
         replay = Replay(self._facts, self._record, change, self._roles, self._read)
         if replay.fork is None:
             return float(self._score(self._record.final))

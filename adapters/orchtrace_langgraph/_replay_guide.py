@@ -18,7 +18,7 @@ from orchtrace_otel.replay import Change, Part, Player, Slot
 
 if TYPE_CHECKING:
     from orchtrace_langgraph._replay_history import Reads
-    from orchtrace_langgraph._replay_record import Path
+    from orchtrace_langgraph._replay_record import Key, Path
 
 ARROW: Final = "<-"
 """Between reader and writer in the name of a dependency."""
@@ -60,6 +60,7 @@ class Replay:
         self._roles = roles
         self._lock = threading.Lock()
         self._hidden: dict[str, list[_Hidden]] = {}
+        self._turns: dict[Key, Turn] = {}
         self.history = History(facts, record)
         self.fork = self._find_fork(reads)
         self._first = max(record.works) + 1 if self.fork is None else self.fork
@@ -85,9 +86,14 @@ class Replay:
             msg = "a graph of the functional API cannot be replayed: its tasks are called by code"
             raise ReplayBlockedError(msg)
         with self._lock:
+            known = self._turns.get((step, node, path))
+            if known is not None:  # a try that failed is followed by another one
+                return known
             self.history.open(step)
             slots = self.history.read(node, path)
-            return self._turn(node, step, path, given, slots, config)
+            turn = self._turn(node, step, path, given, slots, config)
+            self._turns[step, node, path] = turn
+            return turn
 
     def end(self, turn: Turn, writes: list[tuple[str, Any]]) -> None:
         """Take in what a task wrote; see `Guide`."""

@@ -279,7 +279,9 @@ class Facts:
 
     Attributes:
         nodes: Its nodes.
+        channels: Its channels.
         keeps: Channels of its state, and whether earlier writes stay part of the value.
+        remembering: Nodes with a graph inside that remembers from one call to the next.
     """
 
     def __init__(self, graph: Any) -> None:
@@ -290,6 +292,11 @@ class Facts:
         self.nodes: Mapping[str, Any] = graph.nodes
         self.channels: Mapping[str, Any] = graph.channels
         self.keeps = keeps_all(graph.channels)
+        self.remembering = [
+            name
+            for name, host in graph.nodes.items()
+            if any(getattr(one, "checkpointer", None) is True for one in host.subgraphs)
+        ]
 
     def is_hidden(self, node: str) -> bool:
         """Whether a node only hands on the input."""

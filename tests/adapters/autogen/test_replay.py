@@ -28,7 +28,7 @@ from autogen_core.models import (
     RequestUsage,
     UserMessage,
 )
-from autogen_core.tools import FunctionTool
+from autogen_core.tools import FunctionTool, TextResultContent, ToolResult, Workbench
 from autogen_ext.models.replay import ReplayChatCompletionClient
 from opentelemetry import trace as otel_trace
 from opentelemetry.sdk.trace import TracerProvider
@@ -701,3 +701,108 @@ def test_what_is_missing_is_said(traced, cast, make, must) -> None:
     with pytest.raises(ConfigError, match=must):
         orchtrace.counterfactual(trace, make(build, result), AGENTS, score=has_both)
     assert AutoGenAdapter().replayer(object(), trace, len) is None
+
+
+class Shop(Workbench):
+    """A workbench that is none of AutoGen's own."""
+
+    def __init__(self, asked: list[str]) -> None:
+        self.asked = asked
+
+    async def list_tools(self) -> list[Any]:
+        return []
+
+    async def call_tool(self, name: str, arguments: Any = None, *_: Any, **__: Any) -> ToolResult:
+        self.asked.append(arguments["what"])
+        return ToolResult(name=name, result=[TextResultContent(content=f"{arguments['what']}: 3")])
+
+    async def start(self) -> None:
+        """There is nothing to start."""
+
+    async def stop(self) -> None:
+        """There is nothing to stop."""
+
+    async def reset(self) -> None:
+        """There is nothing to reset."""
+
+    async def save_state(self) -> Mapping[str, Any]:
+        return {}
+
+    async def load_state(self, state: Mapping[str, Any]) -> None:
+        """There is nothing to load."""
+
+
+def test_tools_of_any_workbench_are_held_back(traced, cast) -> None:
+    """Those of a server, for example, whose workbench the factory hands to every team."""
+    shop = Shop([])
+
+    async def list_tools() -> list[Any]:
+        return [{"name": "look_up", "parameters": {"type": "object", "properties": {}}}]
+
+    shop.list_tools = list_tools
+
+    def shops(messages: Sequence[Any]) -> Any:
+        wanted = [str(m.content) for m in messages if isinstance(m, UserMessage)][-1]
+        call = json.dumps({"what": wanted})
+        return [FunctionCall(id="7", name="look_up", arguments=call)]
+
+    def build() -> RoundRobinGroupChat:
+        shopper = cast.agent("shopper", shops, workbench=shop)
+        return RoundRobinGroupChat([cast.agent("guest", "pie"), shopper], max_turns=2)
+
+    with record() as recording:
+        trace, result = ran(traced, build)
+    assert (len(recording), shop.asked) == (1, ["pie"])
+    found = orchtrace.counterfactual(
+        trace,
+        Recorded(team=build, messages=result),
+        [Slot("guest", "broadcast", 1)],
+        score=lambda r: float("pie: 3" in str(r.messages[-1].content)),
+        replays=4,
+        recording=recording,
+    )
+    assert found.lost == {"blocked": 2}
+    assert shop.asked == ["pie"]
+
+
+def test_a_run_that_went_on_from_another_is_rebuilt_from_its_state(traced, cast) -> None:
+    """What the team remembered before is loaded into the fresh one."""
+    build = round_robin(cast)
+
+    async def twice() -> tuple[Any, TaskResult]:
+        team = build()
+        await team.run(task="first")
+        return await team.save_state(), await team.run(task="second")
+
+    state, result = asyncio.run(twice())
+    writer = str(result.messages[-1].content)
+    assert writer == "first red blue green second red blue green"
+    answers: list[str] = []
+
+    def score(result: TaskResult) -> float:
+        answers.append(str(result.messages[-1].content))
+        return 1.0
+
+    target = Recorded(team=build, messages=result, state=state)
+    orchtrace.counterfactual(
+        traced.traces[-1], target, LETTERS[2:], score=score, replays=2, workers=1
+    )
+    assert answers == [writer, "first red blue green second red blue"]
+
+
+def test_replays_are_not_in_the_hosts_logs(traced, cast, caplog) -> None:
+    """Neither what AutoGen says of a replay that is blocked, nor its events."""
+    asked: list[str] = []
+    build = priced(cast, asked)
+    trace, result = ran(traced, build)
+    caplog.clear()
+    with caplog.at_level("DEBUG"):
+        found = orchtrace.counterfactual(
+            trace,
+            Recorded(team=build, messages=result),
+            [Slot("guest", "broadcast", 1)],
+            score=lambda _: 1.0,
+            replays=2,
+        )
+    assert found.lost == {"blocked": 2}
+    assert [one.name for one in caplog.records if one.name.startswith("autogen")] == []

@@ -20,7 +20,7 @@ from langgraph.graph.message import add_messages
 from langgraph.runtime import Runtime
 from langgraph.store.base import BaseStore
 from langgraph.store.memory import InMemoryStore
-from langgraph.types import Command, Send, interrupt
+from langgraph.types import Command, RetryPolicy, Send, interrupt
 from opentelemetry import trace as otel_trace
 from typing_extensions import TypedDict
 
@@ -862,3 +862,49 @@ def test_a_supervisors_workers_are_taken_out(traced, calls) -> None:
         )
         assert found.lost == {}
         assert [effect.value for effect in found.effects] == [0.5, 0.5, 0.0]
+
+
+def test_a_try_that_fails_is_followed_by_another_one(traced, calls) -> None:
+    """A node that its policy tries again reads the same messages, once."""
+    tries: Counter[bool] = Counter()
+
+    def writer(state: State) -> State:
+        tries["red" in state["findings"]] += 1
+        if is_replaying() and tries["red" in state["findings"]] % 2:
+            msg = "the network"
+            raise ConnectionError(msg)
+        return joins(state)
+
+    graph = StateGraph(State)
+    graph.add_node("ann", says("red"))
+    graph.add_node("bob", says("blue"))
+    policy = RetryPolicy(initial_interval=0.001, max_attempts=2)
+    graph.add_node("writer", writer, retry_policy=policy)
+    graph.add_edge(START, "ann")
+    graph.add_edge(START, "bob")
+    graph.add_edge(["ann", "bob"], "writer")
+    trace, target = ran(traced, graph.compile(checkpointer=InMemorySaver()))
+    tries.clear()
+    found = orchtrace.counterfactual(
+        trace, target, LETTERS[:1], score=has_both, replays=2, workers=1
+    )
+    assert found.lost == {}
+    assert found.effects[0].value == 1.0
+    assert tries == {True: 2, False: 2}
+
+
+def test_a_graph_inside_with_a_memory_of_its_own_is_blocked(traced) -> None:
+    """What it remembers from one call to the next is in other checkpoints."""
+    inner = StateGraph(State)
+    inner.add_node("clerk", says("blue"))
+    inner.add_edge(START, "clerk")
+    graph = StateGraph(State)
+    graph.add_node("ann", says("red"))
+    graph.add_node("desk", inner.compile(checkpointer=True))
+    graph.add_node("writer", joins)
+    graph.add_edge(START, "ann")
+    graph.add_edge("ann", "desk")
+    graph.add_edge("desk", "writer")
+    trace, target = ran(traced, graph.compile(checkpointer=InMemorySaver()))
+    found = orchtrace.counterfactual(trace, target, AGENTS[:1], score=has_both, replays=2)
+    assert found.lost == {"blocked": 2}

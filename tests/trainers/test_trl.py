@@ -38,6 +38,8 @@ if HERE:
         PreTrainedTokenizerFast,
     )
 
+    torch.set_num_threads(1)  # for so small a model more of them wait for one another
+
 NO_DEMO = "the demo's runs are where ORCHTRACE_DEMO says; make test-trainers makes them"
 SOURCES = ["by hand", "demo", "thousand"]
 TRAINED = 4

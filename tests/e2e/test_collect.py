@@ -25,6 +25,7 @@ import orchtrace_otel as orchtrace
 from orchtrace_otel import schema
 from orchtrace_otel.collect.index import Index
 from orchtrace_otel.evaluation import Evaluations
+from orchtrace_otel.exporter import TraceExporter, open_exporter
 from orchtrace_otel.model import Reward
 from orchtrace_otel.testing import capture
 from tests.collecting import (
@@ -332,6 +333,30 @@ def test_an_index_that_is_gone_is_made_anew_from_the_store(tmp_path: Path) -> No
     )
     index.close()
     assert len(lines(tmp_path)) == len(traces)
+
+
+@pytest.mark.parametrize("verb", ["show", "validate"])
+def test_a_store_is_read_while_a_line_of_it_is_written(verb: str, tmp_path: Path) -> None:
+    """What is whole is shown; that half a line was left out is said, and is no fault."""
+    traces, _ = recorded(2, random.Random(9))  # noqa: S311
+    exporter = open_exporter(f"jsonl:{tmp_path}/")
+    assert isinstance(exporter, TraceExporter)
+    for trace in traces:
+        exporter.export(trace)
+    with (tmp_path / "traces.jsonl").open("ab") as file:
+        file.write(schema.dump(traces[0])[:99])
+    done = subprocess.run(
+        [sys.executable, "-m", "orchtrace_otel.cli", verb, tmp_path],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0
+    assert "traces.jsonl:3: left out, for it is not written to its end" in done.stderr
+    assert "2" in done.stdout
+    exporter.export(traces[0])
+    assert [len(document["events"]) for document in lines(tmp_path)][2] == len(traces[0].events)
 
 
 # --- inline and collected are equal -------------------------------------------------------

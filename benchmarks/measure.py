@@ -81,6 +81,11 @@ def ratio(samples: Mapping[str, Sequence[float]], name: str, to: str) -> float:
     return statistics.median(one / other for one, other in pairs)
 
 
+def least(samples: Mapping[str, Sequence[float]], name: str, to: str) -> float:
+    """Return the least of `name` by the least of `to`: what a busy machine disturbs least."""
+    return min(samples[name]) / min(samples[to])
+
+
 def report(title: str, rows: Sequence[tuple[str, float, str]]) -> None:
     """Print a table: what, the figure, and what it must not exceed."""
     print(f"\n{title}")

@@ -17,10 +17,13 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import httpx
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from benchmarks.measure import report
+from orchtrace_otel import attributes as a
 from orchtrace_otel import otlp
 from orchtrace_otel.testing import capture
 from tests.collecting import PROTOBUF, Collecting, collecting, encoded, eventually, research
@@ -33,6 +36,8 @@ ROUNDS = 5
 OPEN_RUNS = 2_000
 SENDERS = 4
 LATENCY_S = 20.0
+SMALL = (4_000, 4_000, 4_000)
+DENSE = (1_000, 4_000, 8_000)
 
 
 class Template:
@@ -75,10 +80,10 @@ def cpu_of(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def rss_of(pid: int) -> float:
-    """Return the resident memory of a process in MiB."""
+def rss_of(pid: int, name: str = "VmRSS") -> float:
+    """Return the resident memory of a process in MiB; with `VmHWM` the most there was."""
     for line in Path(f"/proc/{pid}/status").read_text().splitlines():
-        if line.startswith("VmRSS"):
+        if line.startswith(name):
             return int(line.split()[1]) / 1024
     return 0.0
 
@@ -211,13 +216,83 @@ def acknowledgement(template: Template, folder: Path, rate: float) -> None:
     report(f"Acknowledgements over {LATENCY_S:.0f} s at half the sustained load", rows)
 
 
+def one_span_runs(first: int, count: int) -> Iterator[bytes]:
+    """Encode runs of one span each, 500 a batch."""
+    for at in range(first, first + count, 500):
+        request = ExportTraceServiceRequest()
+        spans = request.resource_spans.add().scope_spans.add().spans
+        for number in range(at + 1, at + 501):
+            _add(spans, number.to_bytes(16), number)
+        yield request.SerializeToString()
+
+
+def dense_run(count: int, edges: int) -> bytes:
+    """Encode one run in which each span names as many causes."""
+    request = ExportTraceServiceRequest()
+    spans = request.resource_spans.add().scope_spans.add().spans
+    for number in range(1, count + 1):
+        span = _add(spans, b"d" * 16, number, root=1)
+        causes = span.attributes.add(key=a.EDGES).value.array_value
+        for cause in range(max(1, number - edges), number):
+            causes.values.add().string_value = f"causal:{cause:016x}.close"
+    return request.SerializeToString()
+
+
+def _add(spans: Any, trace_id: bytes, number: int, root: int | None = None) -> Any:
+    root = root or number
+    span = spans.add(
+        trace_id=trace_id,
+        span_id=number.to_bytes(8),
+        parent_span_id=b"" if root == number else root.to_bytes(8),
+        start_time_unix_nano=number,
+        end_time_unix_nano=number + 1,
+    )
+    said = {
+        a.RUN_ID: f"{trace_id.hex()}-{root:016x}",
+        a.OPERATION: a.INVOKE_WORKFLOW if root == number else a.EXECUTE_TOOL,
+        a.OPENS: "begin",
+        a.AGENT_NAME: "lead",
+        a.INSTANCE: "lead#1",
+    }
+    for key, value in said.items():
+        span.attributes.add(key=key).value.string_value = value
+    return span
+
+
+def growth(folder: Path) -> None:
+    """Tell what runs of other shapes cost: nothing may grow faster than what comes."""
+    rows: list[tuple[str, float, str]] = []
+    with collecting(folder / "small", "--grace", "0.2", "--keep-mib", "1") as collector:
+        first = 0
+        for count in SMALL:
+            used = cpu_of(collector.pid)
+            batches = list(one_span_runs(first, count))
+            asyncio.run(send(f"{collector.url}/v1/traces", batches, SENDERS))
+            first += count
+            eventually(lambda first=first: stored_runs(collector) >= first, 600)
+            micros = (cpu_of(collector.pid) - used) / count * 1e6
+            rows.append((f"CPU a run of one span, of {first:,}, us", micros, "the same"))
+            rows.append(("resident then, MiB", rss_of(collector.pid), ""))
+    for count in DENSE:
+        with collecting(folder / str(count), "--grace", "0.2") as collector:
+            used = cpu_of(collector.pid)
+            asyncio.run(send(f"{collector.url}/v1/traces", [dense_run(count, 50)], 1))
+            eventually(lambda: stored_runs(collector) == 1, 600)
+            seconds = cpu_of(collector.pid) - used
+            rows.append((f"CPU a run of {count:,} spans with 50 edges each, s", seconds, ""))
+            rows.append(("most resident, MiB", rss_of(collector.pid, "VmHWM"), ""))
+    report("Runs of other shapes", rows)
+
+
 def main() -> None:
     template = Template()
-    chosen = sys.argv[1:] or ["cost", "memory", "acknowledgement"]
+    chosen = sys.argv[1:] or ["cost", "memory", "acknowledgement", "growth"]
     rate = 0.0
     with tempfile.TemporaryDirectory() as folder:
         if "cost" in chosen or "acknowledgement" in chosen:
             rate = cost(template, Path(folder) / "cost")
+        if "growth" in chosen:
+            growth(Path(folder) / "growth")
         if "memory" in chosen:
             memory(template, Path(folder) / "memory")
         if "acknowledgement" in chosen:

@@ -31,7 +31,8 @@ def agents(facts: Facts) -> Targets:
     for place in types.get("message", ()):
         event = events[place]
         if event.agent == _USER and event.keys.get("verb") == "begin":
-            found[place] = event.keys.get("to", _USER)
+            to = event.keys.get("to")  # others may write what they like there
+            found[place] = to if isinstance(to, str) else _USER
     if "tool_result" in types:
         _give_results_to_callers(facts, found)
     return found

@@ -241,6 +241,19 @@ def test_a_chain_deeper_than_what_can_be_split_keeps_all(make_event):
         assert math.fsum(credit.numbers(method)) == 1.0
 
 
+def test_a_begin_that_names_nobody_is_the_users():
+    """What is no name is no agent, and costs nobody else their credit."""
+    begin = Event("r.open", 0, "message", "user", {"verb": "begin", "to": 5, "activation": "r"})
+    keys = {"verb": "stop", "activation": "r", "tokens": 1}
+    stop = Event("stop", 1, "orchestrator_decision", "lead", keys)
+    edges = (Edge("r.open", "stop", "causal"),)
+    facts = Facts(Trace("r", "q", (begin, stop), edges, WON))
+    assert dict(by_unit(facts, assign(facts), "reachability", "agent").targets) == {
+        "lead": 1.0,
+        "user": 1.0,
+    }
+
+
 def looped(trace):
     return replace(trace, edges=(*trace.edges, Edge("e11", "e11", "causal")))
 

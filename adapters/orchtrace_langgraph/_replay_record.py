@@ -103,6 +103,7 @@ class Record:
         checkpoints: The checkpoint that was there after each step, by the step's number.
         works: What the tasks of each step did, by its number.
         final: The state at its end.
+        serde: How the user's saver writes values down; None where it does not say.
     """
 
     checkpoints: dict[int, Any]

@@ -199,6 +199,28 @@ def test_a_sqlite_saver_is_left_alone(traced, calls) -> None:
         assert held() == before
 
 
+def test_an_asynchronous_saver_is_read_from_another_thread(traced, calls) -> None:
+    """Asked from within its loop, in a thread; replays have loops of their own."""
+    aio = pytest.importorskip("langgraph.checkpoint.sqlite.aio")
+
+    async def main() -> Any:
+        async with aio.AsyncSqliteSaver.from_conn_string(":memory:") as saver:
+            graph = research(calls, "anode", checkpointer=saver)
+            await graph.ainvoke({"findings": []}, CONFIG)
+            target = graph.with_config(configurable={"thread_id": "one"})
+            return await asyncio.to_thread(
+                orchtrace.counterfactual,
+                traced.traces[0],
+                target,
+                AGENTS,
+                score=has_both,
+                replays=2,
+            )
+
+    found = asyncio.run(main())
+    assert [effect.value for effect in found.effects] == [1.0, 1.0, 0.0]
+
+
 def test_a_store_is_read_and_never_written(traced, calls) -> None:
     """A replay sees its own puts, the user's store does not."""
     store = InMemoryStore()

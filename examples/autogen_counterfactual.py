@@ -71,7 +71,10 @@ class _Keeper:
 
     def __init__(self) -> None:
         self.traces: list[orchtrace.Trace] = []
-        self.export = self.traces.append
+
+    def export(self, trace: orchtrace.Trace) -> None:
+        """Keep a trace."""
+        self.traces.append(trace)
 
     def amend(self, run_id: str, reward: orchtrace.Reward) -> None:
         """No reward comes late here."""

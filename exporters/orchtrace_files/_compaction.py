@@ -2,7 +2,8 @@
 
 Parts of one date are joined into a new one, which is written whole before the old ones
 are taken away, their `runs` first. Who reads in between sees a run twice, under the same
-id and revision, and takes it once; who is killed in between leaves the same.
+id and revision, and takes it once; who is killed in between leaves the same. Of several
+revisions of a run the joined part has the highest.
 """
 
 from __future__ import annotations
@@ -89,8 +90,9 @@ def _groups(
 
 def _join(folder: Folder, date: str, group: list[tuple[str, dict[str, Any]]]) -> None:
     pa: Any = pyarrow()
+    kept = list(_each_run_once([tables for _, tables in group]))
     joined = {
-        table: pa.concat_tables([tables[table] for _, tables in group]).combine_chunks()
+        table: pa.concat_tables([tables[table] for tables in kept]).combine_chunks()
         for table in TABLES
     }
     put_part(folder, f"{date}/{new_name()}{SUFFIX}", joined)
@@ -98,3 +100,24 @@ def _join(folder: Folder, date: str, group: list[tuple[str, dict[str, Any]]]) ->
         for table in TABLES:  # `runs` is the first of them
             with suppress(OSError):
                 folder.delete(f"{table}/{name}")
+
+
+def _each_run_once(parts: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Leave out of each part the runs of which another has a higher, or as late a, revision."""
+    newest: dict[str, tuple[int, int]] = {}
+    for place, tables in enumerate(parts):
+        runs = tables["runs"]
+        revisions = runs.column("revision").to_pylist()
+        for run, revision in zip(runs.column("run_id").to_pylist(), revisions, strict=True):
+            rank = (revision or 0, place)
+            newest[run] = max(newest.get(run, rank), rank)
+    for place, tables in enumerate(parts):
+        older = {
+            run for run in tables["runs"].column("run_id").to_pylist() if newest[run][1] != place
+        }
+        yield {name: _without(table, older) for name, table in tables.items()} if older else tables
+
+
+def _without(table: Any, runs: set[str]) -> Any:
+    pa: Any = pyarrow()
+    return table.filter(pa.array([run not in runs for run in table.column("run_id").to_pylist()]))

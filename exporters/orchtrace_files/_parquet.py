@@ -24,6 +24,7 @@ from orchtrace_otel.tables.arrow import flat, pyarrow, schema
 from orchtrace_otel.tables.inlining import inline
 from orchtrace_otel.tables.lake import LATE, SUFFIX
 from orchtrace_otel.tables.rows import rows_of
+from orchtrace_otel.tables.spool import revision_of, storable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -211,6 +212,8 @@ def write_part(
 ) -> str:
     """Write some runs as one part of a lake, and return its name.
 
+    A part has each run once: of several revisions the highest, of equal ones the last.
+
     Args:
         folder: The lake.
         date: Day on which they began.
@@ -222,10 +225,20 @@ def write_part(
     """
     part = f"date={date}/{new_name()}{SUFFIX}"
     pa: Any = pyarrow()
-    made = list(_in_pieces(traces, content))
+    made = list(_in_pieces(_once(traces), content))
     tables = {name: pa.concat_tables([piece[name] for piece in made]) for name in _ORDER}
     put_part(folder, part, tables)
     return part
+
+
+def _once(traces: Sequence[Trace]) -> list[Trace]:
+    newest: dict[str, Trace] = {}
+    for trace in traces:
+        run = storable(trace.trace_id)
+        known = newest.get(run)
+        if known is None or revision_of(trace) >= revision_of(known):
+            newest[run] = trace
+    return list(newest.values())
 
 
 def _in_pieces(traces: Sequence[Trace], content: str | None) -> Iterator[dict[str, Any]]:

@@ -187,7 +187,12 @@ def nest(tables: Mapping[str, Any]) -> Any:
     """
     pa: Any = pyarrow()
     runs = tables["runs"]
-    places = {run: place for place, run in enumerate(runs.column("run_id").to_pylist())}
+    names = runs.column("run_id").to_pylist()
+    places = {run: place for place, run in enumerate(names)}
+    if len(places) < len(names):
+        twice = next(run for place, run in enumerate(names) if places[run] != place)
+        msg = f"tables must have each run once, got several of {twice!r}; write them anew"
+        raise TraceFormatError(msg)
     columns = dict(zip(nested_schema().names, runs.columns, strict=False))
     for name in ALL:
         columns[name] = _lists(tables[name], places)

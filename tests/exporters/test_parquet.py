@@ -10,6 +10,7 @@ import subprocess
 import sys
 import textwrap
 from collections import deque
+from dataclasses import replace
 from pathlib import Path
 
 import duckdb
@@ -199,6 +200,31 @@ def test_a_killed_writer_leaves_whole_runs_only(tmp_path: Path, traces: list[Tra
         items = list(read(str(lake)))
         assert not [item for item in items if isinstance(item, Bad)]
         assert found(lake) == by_id(traces[:3])
+
+
+def revised(trace: Trace, revision: int) -> Trace:
+    """The same run with a change."""
+    stop = trace.events[-1]
+    keys = {**stop.keys, "revision": revision, "flags": [f"change-{revision}"]}
+    return replace(trace, events=(*trace.events[:-1], replace(stop, keys=keys)))
+
+
+@pytest.mark.parametrize("query", ["", "?max_events=1"], ids=["one-part", "compacted"])
+def test_of_a_run_that_changed_a_part_has_the_highest_revision(
+    tmp_path: Path, traces: list[Trace], query: str
+) -> None:
+    """In whatever order they came, written together or joined later; other runs stay whole."""
+    lake = tmp_path / "lake"
+    first, second, third = traces[:3]
+    given = [first, revised(first, 2), second, revised(first, 1), third, revised(third, 1)]
+    filled(lake, given, query)
+    wanted = by_id([revised(first, 2), second, revised(third, 1)])
+    with Spool() as spool:
+        assert not list(spool.take(read(str(lake))))
+        assert by_id(list(spool.runs())) == wanted
+    compact(str(lake))
+    assert len([*lake.glob("runs/*/*.parquet")]) == 1
+    assert found(lake) == wanted
 
 
 def test_several_processes_write_one_lake(tmp_path: Path, traces: list[Trace]) -> None:

@@ -266,6 +266,7 @@ class Turn(_Record):
         completion_ref: Where the completion is kept, where content is captured.
         content_ref: Where all of the turn is kept, its tokens too; `content.read_turn` reads it.
         causality: `inferred` where only time says whose call it was; absent where it is known.
+        policy_version: Version of the policy that took it, where somebody said it.
     """
 
     id: str
@@ -285,6 +286,7 @@ class Turn(_Record):
     completion_ref: str | None = None
     content_ref: str | None = None
     causality: str | None = None
+    policy_version: str | None = None
 
     @property
     def tokens(self) -> int | None:

@@ -233,6 +233,7 @@ class Recorder:
                     status="ok",
                     event=f"{span}.close",
                     content_ref=self.turn(run_id, turn_id, call) if call.with_content else None,
+                    policy_version=call.policy_version,
                 )
             )
         end = max([0.0, *(event.t for event in events)]) + 1

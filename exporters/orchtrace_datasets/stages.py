@@ -2,20 +2,21 @@
 
 A run was made by one version of each agent's policy. When one agent is updated, what the
 others learned from older runs no longer holds: a run is stale for an agent if any *other*
-agent was updated since (TeamTR, arXiv 2605.15207). The stage counts updates of any agent.
+agent was updated since (TeamTR, arXiv 2605.15207). The stage, `Run.stage`, counts updates
+of any agent.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from typing import Final
 
 from orchtrace_otel.datasets import Call, Run
 from orchtrace_otel.errors import ConfigError, ContentError
 
 SETTINGS: Final[Mapping[str, str]] = {
-    "current": "`agent=version,...`: the versions of today; a call of which another agent's "
-    "version differs is left out as stale; default: none is",
+    "current": "`agent=version,...`, the versions of today, or `newest`, as the runs show; a "
+    "call of which another agent's version differs is left out as stale; default: none is",
 }
 
 
@@ -35,21 +36,23 @@ def versions(run: Run) -> dict[str, str]:
     return found
 
 
-def current(text: str) -> dict[str, str]:
-    """Read the setting `current`.
+def current(text: str, newest: Mapping[str, str]) -> Mapping[str, str]:
+    """Read the setting `current`; `newest` are the versions that the runs show.
 
     Example:
-        >>> current("planner=step-400,worker=step-12")
+        >>> current("planner=step-400,worker=step-12", {})
         {'planner': 'step-400', 'worker': 'step-12'}
 
     Raises:
         ConfigError: If it is something else.
     """
+    if text == "newest":
+        return newest
     found: dict[str, str] = {}
     for part in filter(None, text.split(",")):
         agent, equals, version = part.partition("=")
         if not equals:
-            msg = f"current must be agent=version,..., got {text!r}"
+            msg = f"current must be newest or agent=version,..., got {text!r}"
             raise ConfigError(msg)
         found[agent.strip()] = version.strip()
     return found
@@ -62,18 +65,3 @@ def is_stale(call: Call, of_run: Mapping[str, str], now: Mapping[str, str]) -> b
         for agent, version in of_run.items()
         if agent != call.agent and agent in now
     )
-
-
-def stages(runs: Iterable[Mapping[str, str]]) -> Iterator[int]:
-    """Return the stage of each run, given their versions in order of their beginning.
-
-    Example:
-        >>> list(stages([{"a": "1", "b": "1"}, {"a": "2"}, {"a": "2", "b": "1"}, {"b": "2"}]))
-        [0, 1, 1, 2]
-    """
-    stage = 0
-    known: dict[str, str] = {}
-    for run in runs:
-        stage += any(known.get(agent, version) != version for agent, version in run.items())
-        known.update(run)
-        yield stage

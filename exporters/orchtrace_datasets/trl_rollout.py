@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
 from orchtrace_datasets import groups, stages
@@ -34,7 +34,7 @@ class TrlRollout(Writer):
 
     def records(self, group: Group) -> Iterator[Outcome]:
         """Return a row for each call that has others to be compared with."""
-        now = stages.current(group.job.setting("current", ""))
+        now = stages.current(group.job.setting("current", ""), group.job.newest)
         yield from _leave_out_stale(group, now)
         of_run = {run.id: stages.versions(run) for run in group.runs}
         for one in groups.advantages(group):
@@ -44,12 +44,12 @@ class TrlRollout(Writer):
                 yield _record(one, of_run[one.call.run.id])
 
 
-def _leave_out_stale(group: Group, now: dict[str, str]) -> Iterator[Dropped]:
+def _leave_out_stale(group: Group, now: Mapping[str, str]) -> Iterator[Dropped]:
     for run in group.runs if now else ():
         yield from _stale_of(run, now)
 
 
-def _stale_of(run: Run, now: dict[str, str]) -> Iterator[Dropped]:
+def _stale_of(run: Run, now: Mapping[str, str]) -> Iterator[Dropped]:
     made_by = stages.versions(run)
     fresh = [call for call in run.chosen if not stages.is_stale(call, made_by, now)]
     for call in run.chosen:
@@ -76,6 +76,7 @@ def _record(one: groups.Advantage, made_by: dict[str, str]) -> Record:
         "role": call.role,
         "policy_version": call.policy_version,
         "policy_versions": [f"{agent}={version}" for agent, version in sorted(made_by.items())],
+        "stage": call.run.stage,
         "group_runs": one.runs,
         "calls_in_run": one.calls_in_run,
         "logprobs_kind": call.tokens.logprobs_kind,

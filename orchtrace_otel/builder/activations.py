@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from typing import Final
 
@@ -70,7 +71,18 @@ def _begin(events: Events, record: SpanRecord, keys: Json) -> str:
             events.flags.add("garbled")
     if tags:
         keys["tags"] = tags
+    _weigh(events, record, keys)
     return "user"
+
+
+def _weigh(events: Events, record: SpanRecord, keys: Json) -> None:
+    weight: object = record.attributes.get(a.WEIGHT)
+    if weight is None:
+        return
+    if isinstance(weight, int | float) and 0 < weight < math.inf:
+        keys["weight"] = weight
+    else:
+        events.flags.add("garbled")
 
 
 def _hang(events: Events, record: SpanRecord, keys: Json) -> str:

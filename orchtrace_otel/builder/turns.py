@@ -112,4 +112,5 @@ def _turn(events: Events, call: _Call, owner: str, event_id: str) -> Turn:
         completion_ref=word(found, a.COMPLETION_REF),
         causality=word(found, a.CAUSALITY),
         content_ref=word(found, a.CONTENT_REF),
+        policy_version=word(found, a.POLICY_VERSION),
     )

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 ENGINES: Final = "orchtrace.engine"
 """Entry points of engines beside the one of this process: `Engine`s by name."""
 
-_NANO: Final = 10**9
 _SHOWN: Final = 5
 
 
@@ -128,7 +127,7 @@ def _time(text: str | None, option: str) -> int | None:
         msg = f"needs a time such as 2026-11-29 or 2026-11-29T21:00, got {text!r}"
         raise click.BadParameter(msg, param_hint=option) from None
     at = at if at.tzinfo is not None else at.replace(tzinfo=UTC)
-    return int(at.timestamp()) * _NANO
+    return round(at.timestamp() * 1e6) * 1_000
 
 
 def _settings(given: Iterable[str]) -> dict[str, str]:

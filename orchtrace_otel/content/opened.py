@@ -161,13 +161,14 @@ class OpenTurn:
             ]
             self._flags.update(*(one.flags for one in kept))
             policy = recorder.policy(self._model)
+            version = policy.get("version", policy_version)
             facts = {
                 "run_id": run.id,
                 "turn_id": self._interval.span_id,
                 "model": self._model,
                 "response_model": response_model,
                 "provider": self._provider,
-                "policy_version": policy.get("version", policy_version),
+                "policy_version": version,
                 "response_id": response_id,
                 "reasoning": reasoning,
             }
@@ -185,7 +186,7 @@ class OpenTurn:
                 ),
             )
             new.append(document)
-            found: Attributes = {}
+            found: Attributes = {} if version is None else {a.POLICY_VERSION: version}
             if recorder.keep(run, memory, new):
                 found[a.CONTENT_REF] = document.ref
                 if kept:

@@ -7,8 +7,8 @@ however many there are; the largest group is the bound.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
@@ -23,6 +23,7 @@ from orchtrace_otel.datasets.contents import Contents
 from orchtrace_otel.datasets.files import Output
 from orchtrace_otel.datasets.runs import Dropped, Record
 from orchtrace_otel.datasets.tasks import clusters, split_of
+from orchtrace_otel.datasets.updates import updates
 from orchtrace_otel.datasets.writer import open_writer
 from orchtrace_otel.errors import ContentError
 from orchtrace_otel.tables.reading import Bad, Item, read
@@ -132,6 +133,8 @@ def export(  # noqa: PLR0913 - keywords, each a choice of its own
                     _note(report, bad)
             report.counts = spool.counts
             _plan(spool, job, report)
+            if "current" in writer.settings:
+                job = with_updates(job, spool.versions())
             tables = _tables(spool, job, writer.tables, report, progress)
             for made in run_engine(tables, job):
                 _write(made, report, output)
@@ -142,6 +145,12 @@ def export(  # noqa: PLR0913 - keywords, each a choice of its own
         if output is not None and output.draft.exists():
             output.discard()
     return report
+
+
+def with_updates(job: Job, versions: Iterable[tuple[int, Mapping[str, str]]]) -> Job:
+    """Return a job that knows of the updates which the versions of some runs show."""
+    found = updates(versions)
+    return replace(job, updates=found.times, newest=found.newest)
 
 
 def _note(report: Report, bad: Bad) -> None:

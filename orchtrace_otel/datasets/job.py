@@ -41,6 +41,8 @@ class Job:
         seed: Of the split, and of whatever a format draws.
         margin: Least distance of two labels that makes them a pair.
         settings: The format's own, as texts.
+        updates: When agents' policies were updated, nanoseconds since 1970; an export finds it.
+        newest: The newest policy version of each agent; an export finds it.
 
     Raises:
         ConfigError: If a number is outside its range.
@@ -67,6 +69,8 @@ class Job:
     seed: int = 0
     margin: float = 0.0
     settings: Mapping[str, str] = field(default_factory=dict[str, str])
+    updates: tuple[int, ...] = ()
+    newest: Mapping[str, str] = field(default_factory=dict[str, str])
 
     def __post_init__(self) -> None:
         for name in ("alike", "validation"):

@@ -14,10 +14,12 @@ from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final
 
+import orjson
+
 from orchtrace_otel.content.folders import open_folder
 from orchtrace_otel.datasets import engine
 from orchtrace_otel.datasets.contents import Contents
-from orchtrace_otel.datasets.exporting import asked
+from orchtrace_otel.datasets.exporting import asked, with_updates
 from orchtrace_otel.datasets.ray_engine import absolute, from_anywhere, ray, records
 from orchtrace_otel.datasets.tasks import clusters, split_of
 from orchtrace_otel.datasets.writer import open_writer
@@ -27,7 +29,8 @@ from orchtrace_otel.tables.arrow import pyarrow
 from orchtrace_otel.tables.lake import parts
 from orchtrace_otel.tables.reading import Bad, read_late, read_one
 from orchtrace_otel.tables.rows import rows_of
-from orchtrace_otel.tables.spool import revision_of, storable, with_late
+from orchtrace_otel.tables.spool import is_superseded, revision_of, storable, with_late
+from orchtrace_otel.tables.versions import began, versions_of
 
 if TYPE_CHECKING:
     from orchtrace_otel.datasets.job import Job
@@ -56,7 +59,7 @@ def records_of(places: Sequence[str], job: Job) -> Any:
         MissingDependencyError: If Ray Data is not installed.
     """
     lib = ray()
-    open_writer(job.format, job)
+    writer = open_writer(job.format, job)
     job, places = from_anywhere(job), [absolute(place) for place in places]
     found = list(_listed(places))
     if not found:
@@ -64,6 +67,8 @@ def records_of(places: Sequence[str], job: Job) -> Any:
         return lib.data.from_arrow(columns)
     listed = lib.data.from_items(found, override_num_blocks=len(found))
     together = dict(_clusters(listed, job))
+    if "current" in writer.settings:
+        job = with_updates(job, _versions(listed))
     runs = _on_parts(listed, _runs, job=job, together=together)
     late, faults = _late(places)
     made = runs.groupby("cluster").map_groups(
@@ -154,6 +159,32 @@ def _clusters(listed: Any, job: Job) -> Iterator[tuple[str, str]]:
     return clusters(first.items(), job.alike)
 
 
+def _told(table: Any) -> Any:
+    """Return the policy versions that each run of a part tells, and when it began."""
+    pa: Any = pyarrow()
+    rows = [
+        {
+            "began": began(item),
+            "run": storable(item.trace_id),
+            "revision": revision_of(item),
+            "order": order,
+            "versions": orjson.dumps({} if is_superseded(item) else versions_of(item)),
+        }
+        for order, item in _read(table)
+        if isinstance(item, Trace)
+    ]
+    numbers = {name: pa.int64() for name in ("began", "revision")}
+    types = {**numbers, "run": pa.string(), "order": pa.string(), "versions": pa.binary()}
+    return pa.Table.from_pylist(rows, schema=pa.schema(types))
+
+
+def _versions(listed: Any) -> list[tuple[int, dict[str, str]]]:
+    rows: list[dict[str, Any]] = _on_parts(listed, _told).take_all()
+    newest = {row["run"]: row for row in sorted(rows, key=itemgetter("revision", "order"))}
+    ordered = sorted(newest.values(), key=itemgetter("began", "run"))
+    return [(row["began"], orjson.loads(row["versions"])) for row in ordered]
+
+
 def _runs(table: Any, job: Job, together: Mapping[str, str]) -> Any:
     """Return the runs of a part with their cluster and split."""
     pa: Any = pyarrow()
@@ -189,7 +220,8 @@ def _made(table: Any, job: Job, late: Mapping[str, list[dict[str, Any]]], export
     for row in sorted(rows, key=lambda row: (row["revision"], row["order"])):
         if row["trace"] is not None:
             newest[row["run"]] = row
-    traces = [_amended(load(row["trace"]), late) for row in newest.values()]
+    read = (load(row["trace"]) for row in newest.values())
+    traces = [_amended(trace, late) for trace in read if not is_superseded(trace)]
     writer = open_writer(job.format, job)
     tasks = sorted(traces, key=lambda trace: (trace.task_id, trace.trace_id))
     plan = (rows[0]["cluster"], next((row["split"] for row in rows if row["split"]), ""))

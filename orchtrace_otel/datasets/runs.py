@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -111,6 +112,7 @@ class Run:
         chosen: Those of them that the filters and the format's needs let through.
         label: The team's number, or why there is none.
         structural: Components that are computed from the trace alone.
+        stage: How many updates of any agent's policy there were before it began.
         rows: All rows; tables that the writer did not ask for are empty.
     """
 
@@ -121,6 +123,7 @@ class Run:
         self.calls = [Call(row, self, contents, job) for row in rows.turns]
         self.chosen = self.calls
         self.label: Label = self._label(job)
+        self.stage = bisect_right(job.updates, self.row.get("start_unix_nano", 0))
 
     def __repr__(self) -> str:
         return f"Run({self.id!r})"

@@ -60,7 +60,7 @@ class Writer(ABC):
         loses: What the format has no place for, one sentence each; `check` tells them.
         settings: The format's own settings: name to what it means and its default.
         is_open: Whether records may have columns of ours beside the format's; then each
-            has `run_id turn_id weight missing`. Always they are in `lineage.jsonl`.
+            has `run_id turn_id weight label_missing`. Always they are in `lineage.jsonl`.
     """
 
     name: ClassVar[str]

@@ -13,6 +13,7 @@ from opentelemetry.trace import SpanContext
 
 from orchtrace_otel import attributes as a
 from orchtrace_otel._guard import guarded, warn_once
+from orchtrace_otel.sampling import weight_of
 from orchtrace_otel.spans._activation import Activation, Elsewhere
 from orchtrace_otel.spans._interval import Interval
 from orchtrace_otel.spans._run import Run
@@ -92,7 +93,9 @@ def start_run(  # noqa: PLR0913 - one keyword a fact of the run
     link_runs(root, links)
     _carry(root)
     if run.is_recording:
-        root.set({a.RUN_ID: run.id})
+        above = trace.get_current_span(context).get_span_context()
+        weight = weight_of(getattr(where.tracer, "sampler", None), above, span_context)
+        root.set({a.RUN_ID: run.id} if weight is None else {a.RUN_ID: run.id, a.WEIGHT: weight})
         _follow(run, where)
     return run
 

@@ -159,6 +159,7 @@ TURNS: Final = (
     _c("duration_s", "number", "How long it took.", "s"),
     _c("model", "text", "The model that answered."),
     _c("provider", "text", "Who serves it."),
+    _c("policy_version", "text", "Version of the policy, where somebody said it."),
     _d("policy_version_min", "text", "Oldest version of the policy that wrote any of it."),
     _d("policy_version_max", "text", "Newest version of the policy that wrote any of it."),
     _c("input_tokens", "whole", "Tokens read.", "tokens"),

@@ -38,6 +38,7 @@ def _columns(content: TurnContent) -> dict[str, Any]:
     tokens = content.tokens
     return {
         "response_id": content.response_id,
+        "policy_version": content.policy_version,
         "policy_version_min": content.policy_version,
         "policy_version_max": content.policy_version,
         "messages": list(content.prompt),

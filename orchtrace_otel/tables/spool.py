@@ -15,6 +15,7 @@ from orchtrace_otel.model import Event, Reward, Trace
 from orchtrace_otel.schema import dump, load
 from orchtrace_otel.tables.reading import Bad, Late
 from orchtrace_otel.tables.scratch import Scratch
+from orchtrace_otel.tables.versions import began, versions_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -24,7 +25,8 @@ if TYPE_CHECKING:
 
 _TABLES: Final = """
 create table runs (
-    run text primary key, revision integer, task text, place integer, trace blob, is_gone integer
+    run text primary key, revision integer, task text, place integer, trace blob, is_gone integer,
+    began integer, versions text
 ) without rowid;
 create table late (run text, id text, reward blob, primary key (run, id)) without rowid;
 create table tasks (task text primary key, cluster text) without rowid;
@@ -89,8 +91,11 @@ class Spool:
             if known[0] > revision:
                 return
         gone = is_superseded(trace)
+        versions = versions_of(trace)
+        told = orjson.dumps(versions) if versions else None
         row = (run, revision, storable(trace.task_id), self._place, dump(trace), gone)
-        self._base.execute_many("insert or replace into runs values (?, ?, ?, ?, ?, ?)", [row])
+        query = "insert or replace into runs values (?, ?, ?, ?, ?, ?, ?, ?)"
+        self._base.execute_many(query, [(*row, began(trace), told)])
         self._place += 1
 
     def _take_late(self, late: Late) -> None:
@@ -112,6 +117,15 @@ class Spool:
         query = "select task, min(run) from runs where not is_gone group by task order by task"
         for task, run in self._base.execute(query):
             yield task, self._trace(run)
+
+    def versions(self) -> Iterator[tuple[int, dict[str, str]]]:
+        """Go through the runs whose turns tell policy versions, by beginning: it, and these."""
+        query = (
+            "select began, versions from runs where versions is not null and not is_gone "
+            "order by began, run"
+        )
+        for start, versions in self._base.execute(query):
+            yield start, orjson.loads(versions)
 
     def cluster(self, clusters: Iterable[tuple[str, str]]) -> None:
         """Say which cluster a task belongs to; a task is its own cluster unless said."""

@@ -96,9 +96,6 @@ def _split(record: Json) -> Json:
     known = TURN_FIELDS | _CARRIED
     row = {key: value for key, value in record.items() if key in known and value is not None}
     extra = {key: value for key, value in record.items() if key not in row}
-    version = extra.get("policy_version")
-    if isinstance(version, str | int):
-        row["policy_version_min"] = row["policy_version_max"] = str(version)
     return {**row, "extra": extra} if extra else row
 
 
@@ -140,6 +137,9 @@ def _add_numbers(row: Json, joined: Joined) -> None:
     known = [row[side] for side in ("input_tokens", "output_tokens") if side in row]
     if len(known) == 2:  # noqa: PLR2004 - read and written
         row["cost"] = sum(known)
+    version = row.get("policy_version")
+    if isinstance(version, str | int):
+        row["policy_version_min"] = row["policy_version_max"] = str(version)
     if "finish_reason" in row:
         row["truncated"] = row["finish_reason"] in CUT
 

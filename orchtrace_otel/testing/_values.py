@@ -15,6 +15,7 @@ _NOT_TEXT: Final[Mapping[str, object]] = {
     a.INPUT_TOKENS: int,
     a.OUTPUT_TOKENS: int,
     a.ATTEMPT: int,
+    a.WEIGHT: float,
     a.CACHED: bool,
     a.THOUGHT: bool,
     a.LOGPROBS: bool,

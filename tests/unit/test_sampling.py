@@ -1,5 +1,7 @@
 """Sampling does not decide what is learned from, where the provider is made here."""
 
+from pathlib import Path
+
 import pytest
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.sampling import (
@@ -10,9 +12,13 @@ from opentelemetry.sdk.trace.sampling import (
     Sampler,
     TraceIdRatioBased,
 )
+from opentelemetry.trace import INVALID_SPAN_CONTEXT as INVALID
+from opentelemetry.trace import SpanContext, TraceState
 
 from orchtrace_otel import attributes as a
-from orchtrace_otel.sampling import RecordOurs
+from orchtrace_otel.sampling import RecordOurs, weight_of
+from orchtrace_otel.schema import read_lines
+from orchtrace_otel.tables.rows import rows_of
 from tests.processes import run
 
 OURS = {a.RUN_ID: "r"}
@@ -54,6 +60,70 @@ def test_a_recorded_span_is_not_sampled() -> None:
     assert span.is_recording()
     assert not span.get_span_context().trace_flags.sampled
     span.end()
+
+
+def _context(*, is_remote: bool = False, state: str = "") -> SpanContext:
+    states = TraceState([("ot", state)] if state else [])
+    return SpanContext(1, 2, is_remote, trace_state=states)
+
+
+@pytest.mark.parametrize(
+    ("sampler", "parent", "state", "weight"),
+    [
+        pytest.param(TraceIdRatioBased(0.25), INVALID, "", 4, id="ratio"),
+        pytest.param(TraceIdRatioBased(1), INVALID, "", None, id="all"),
+        pytest.param(ALWAYS_ON, INVALID, "", None, id="on"),
+        pytest.param(ParentBased(TraceIdRatioBased(0.1)), INVALID, "", 10, id="root"),
+        pytest.param(ParentBased(TraceIdRatioBased(0.1)), _context(), "", 10, id="here"),
+        pytest.param(
+            ParentBased(TraceIdRatioBased(0.1)), _context(is_remote=True), "", None, id="elsewhere"
+        ),
+        pytest.param(
+            ParentBased(ALWAYS_ON), _context(is_remote=True), "th:c", 4, id="elsewhere-told"
+        ),
+        pytest.param(ALWAYS_ON, INVALID, "rv:0a;th:8", 2, id="threshold"),
+        pytest.param(ALWAYS_ON, INVALID, "th:0", 1, id="threshold-of-all"),
+        pytest.param(ALWAYS_ON, INVALID, "th:nonsense", None, id="no-threshold"),
+        pytest.param(RecordOurs(TraceIdRatioBased(0.25)), INVALID, "", None, id="ours"),
+        pytest.param(None, INVALID, "", None, id="no-sampler"),
+    ],
+)
+def test_a_run_says_how_many_it_stands_for(
+    sampler: Sampler | None, parent: SpanContext, state: str, weight: float | None
+) -> None:
+    """Only where others were dropped, and where somebody knows with which chance."""
+    assert weight_of(sampler, parent, _context(state=state)) == weight
+
+
+SAMPLED = """
+    import os
+
+    from opentelemetry import trace
+    from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.sdk.trace.sampling import TraceIdRatioBased
+
+    import orchtrace_otel as orchtrace
+
+    trace.set_tracer_provider(TracerProvider(sampler=TraceIdRatioBased(0.25)))
+    orchtrace.configure(exporters=["jsonl:" + os.environ["OUT"]])
+
+    @orchtrace.team
+    def team():
+        return None
+
+    for _ in range(100):
+        team()
+    orchtrace.shutdown()
+"""
+
+
+def test_the_trace_of_a_run_that_a_host_samples_has_its_weight(tmp_path: Path) -> None:
+    """Of a hundred runs the host's sampler keeps about a quarter: each stands for four."""
+    run(SAMPLED, OUT=str(tmp_path))
+    kept = [line.trace for line in read_lines(tmp_path / "traces.jsonl") if line.trace is not None]
+    assert 0 < len(kept) < 100
+    assert {trace.events[0]["weight"] for trace in kept} == {4.0}
+    assert {rows_of(trace).run["weight"] for trace in kept} == {4.0}
 
 
 SAMPLED_OUT = """

@@ -296,6 +296,41 @@ def test_runs_older_than_another_agents_update_are_stale(tmp_path: Path) -> None
     assert kept == ["a1", "a2", "a3", "a4", "b1", "b2", "b4"]
 
 
+def test_the_newest_versions_are_those_that_the_runs_show(tmp_path: Path) -> None:
+    """An update is the first run with a version; the stage counts updates of any agent."""
+    recorder = Recorder(tmp_path)
+
+    def run(number: int, task: str, **versions: str) -> Trace:
+        calls = [
+            Call(name, ASKED, said("x"), tokens=tokens("x"), policy_version=version)
+            for name, version in versions.items()
+        ]
+        return recorder.run(number, calls, task=task, reward=float(number))
+
+    runs = [
+        run(1, "tide", a="1", b="1"),
+        run(2, "moon", a="2", b="1"),
+        run(3, "tide", a="1", b="1"),  # begun late with the old version: no update
+        run(4, "tide", a="2", b="2"),
+        run(5, "tide", a="2", b="2"),
+    ]
+    report, rows = exported(
+        tmp_path, recorder, runs, format="trl-rollout", settings={"groups": "agent"}
+    )
+    stages = {row["run_id"][31]: row["stage"] for row in rows}
+    assert stages == {"1": 0, "3": 1, "4": 2, "5": 2}
+    assert "stale" not in report.check.calls
+    report, rows = exported(
+        tmp_path,
+        recorder,
+        runs,
+        format="trl-rollout",
+        settings={"groups": "agent", "current": "newest"},
+    )
+    assert report.check.calls == {"stale": 5, "one_sample": 1}
+    assert [row["agent"] + row["run_id"][31] for row in rows] == ["a4", "a5", "b4", "b5"]
+
+
 # --- refusals -------------------------------------------------------------------------
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import random
 import sys
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -221,6 +222,21 @@ def test_few_tables_are_with_ray_at_a_time() -> None:
     found = list(ray_engine.windows(iter(tables), 2 * tables[0].nbytes))
     assert [len(window) for window in found] == [2, 2, 2, 1]
     assert [table for window in found for table in window] == tables
+
+
+def test_a_run_that_became_another_one_is_none_on_ray_either(
+    fake: FakeRay, recorder: Recorder, tmp_path: Path
+) -> None:
+    """Its last revision says so: nothing of it is made, on either engine."""
+    first, second = runs(recorder)[:2]
+    stop = first.events[-1]
+    keys = {**stop.keys, "revision": 1, "superseded_by": second.trace_id}
+    gone = replace(first, events=(*first.events[:-1], replace(stop, keys=keys)))
+    place = lake(tmp_path / "lake", [first, second, gone])
+    job = job_of("trl-sft", recorder)
+    made = ray_lake.records_of([place], job).table
+    assert made.equals(local_table(job, [place]))
+    assert {run for row in made.to_pylist() for run in row["runs"]} == {second.trace_id}
 
 
 @pytest.mark.parametrize("name", ["trl-sft", "trl-dpo", "trl-rollout"])

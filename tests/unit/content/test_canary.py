@@ -6,21 +6,32 @@ redaction, in the store neither.
 
 from __future__ import annotations
 
+import gzip
+import json
 import logging
 from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
 
 import orchtrace_otel as orchtrace
-from orchtrace_files import open_jsonl
+from orchtrace_files import open_jsonl, open_parquet
+from orchtrace_http import open_http
 from orchtrace_otel import spans
 from orchtrace_otel.content import active
 from orchtrace_otel.content.messages import look_at_chat, of_chat, of_tools, sampling
 from orchtrace_otel.content.tokens import of_answer
+from orchtrace_otel.datasets import Job, export, known_writers
+from orchtrace_otel.errors import MissingDependencyError
+from orchtrace_otel.model import Reward
+from orchtrace_otel.tables.spool import with_late
 from orchtrace_otel.testing import Captured, capture
+from tests.recorded import write
 
 CANARY = "canary-5e1f"
 KEY = f"sk-{CANARY}-0123456789abcdef"
@@ -123,14 +134,31 @@ class Everything(logging.Handler):
         self.lines.append(self.format(record))
 
 
+def plain(file: Path) -> bytes:
+    """What is in a file, as it reads when nothing is compressed."""
+    data = file.read_bytes()
+    if file.suffix == ".parquet":
+        return json.dumps(pq.read_table(file).to_pylist(), default=str).encode()
+    return data + (gzip.decompress(data) if data.startswith(b"\x1f\x8b") else b"")
+
+
 def told(captured: Captured, where: Path) -> bytes:
-    """All that left: spans, OTLP bytes, JSON lines, traces."""
-    exporter = open_jsonl(str(where / "lines"))
-    for trace in captured.traces:
-        exporter.export(trace)
-    exporter.flush(10)
-    exporter.shutdown()
-    lines = b"".join(path.read_bytes() for path in where.rglob("*") if path.is_file())
+    """All that left: spans, OTLP bytes, JSON lines, tables, what waits to be pushed, the store."""
+    store = f"?content={where / 'store'}" if (where / "store").exists() else ""
+    nobody = f"http://127.0.0.1:1/#spool={where / 'spool'}"
+    for exporter in (
+        open_jsonl(str(where / "lines")),
+        open_parquet(f"{where / 'lake'}{store}"),
+        open_http(nobody),
+    ):
+        for trace in captured.traces:
+            exporter.export(trace)
+        with suppress(OSError):
+            exporter.flush(0.1)
+        exporter.shutdown()
+    files = [path for path in where.rglob("*") if path.is_file()]
+    assert {path.relative_to(where).parts[0] for path in files} >= {"lines", "lake", "spool"}
+    lines = b"".join(map(plain, files))
     otlp = encode_spans(captured.spans).SerializeToString()
     shown = "".join(span.to_json() for span in captured.spans)
     return lines + otlp + shown.encode()
@@ -181,6 +209,39 @@ def test_on_nothing_that_is_redacted_is_kept(
     assert not any(str(one).encode() in found for one in TOKEN_IDS)
     assert not any(CANARY in line for line in logs.lines)
     assert (b"is [redacted]" in found) == (way != "function")
+
+
+def test_nothing_that_is_redacted_is_in_a_data_set_of_any_format(
+    turn_on: Callable[..., Any], tmp_path: Path
+) -> None:
+    """Nor in what a refusal says, the lineage or the card; token ids that spell it neither."""
+    on = turn_on()
+    for _ in range(2):
+        with pytest.raises(LeakyError):
+            lead(KEY)
+    assert on.recorder.flush(30)
+    traces = [
+        replace(
+            with_late(trace, [Reward(id=f"r{place}", component="task", value=float(place))]),
+            task_id="leak",
+        )
+        for place, trace in enumerate(on.captured.traces)
+    ]
+    source = write(tmp_path / "in", traces)
+    made: set[str] = set()
+    for form in known_writers():
+        out = tmp_path / "out" / form
+        job = Job(format=form, content=str(on.where), validation=0.0)
+        try:
+            report = export(job, [str(source)], out)
+        except MissingDependencyError:
+            continue
+        made |= {form} if out.exists() else set()
+        said = json.dumps(report.to_dict()).encode()
+        found = said + b"".join(plain(one) for one in out.rglob("*") if one.is_file())
+        assert CANARY.encode() not in found, form
+        assert not any(str(one).encode() in found for one in TOKEN_IDS), form
+    assert made >= {"trl-sft", "trl-kto", "trl-grpo", "hf", "verl"}
 
 
 def test_on_without_redaction_everything_is_kept(

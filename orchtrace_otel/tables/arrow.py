@@ -12,7 +12,7 @@ from collections import Counter
 from contextlib import suppress
 from functools import cache
 from importlib import import_module
-from itertools import pairwise
+from itertools import pairwise, repeat
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final
 
@@ -140,7 +140,7 @@ def _array(column: Column, rows: list[Json], extras: dict[int, Json]) -> Any:
     try:
         values: list[Any] = list(map(itemgetter(name), rows))  # much the faster way
     except KeyError:
-        values = [row.get(name) for row in rows]
+        values = list(map(dict[str, Any].get, rows, repeat(name)))
     held = set(map(type, values))
     if held <= _NOTHING:
         return pa.nulls(len(values), of_type)

@@ -15,14 +15,14 @@ from statistics import fmean
 from typing import Final, NamedTuple
 
 from orchtrace_otel.datasets import Call, Dropped, Group
-from orchtrace_otel.errors import ConfigError
 
 SETTINGS: Final[Mapping[str, str]] = {
     "groups": "`task`, `role` or `agent`: whose calls share a baseline; default `role`",
     "scale": "`std` divides by the deviation within the group, `none` does not; default `std`",
 }
 _EPSILON: Final = 1e-4
-_GROUPS: Final = ("task", "role", "agent")
+_GROUPS: Final = ("role", "task", "agent")
+_SCALES: Final = ("std", "none")
 
 
 class Advantage(NamedTuple):
@@ -47,11 +47,8 @@ class Advantage(NamedTuple):
 
 def advantages(group: Group) -> Iterator[Advantage | Dropped]:
     """Return each labelled call's advantage; what has nothing to compare with is dropped."""
-    by = group.job.setting("groups", "role")
-    if by not in _GROUPS:
-        msg = f"groups must be one of {', '.join(_GROUPS)}, got {by!r}"
-        raise ConfigError(msg)
-    is_scaled = group.job.setting("scale", "std") != "none"
+    by = group.job.choice("groups", _GROUPS)
+    is_scaled = group.job.choice("scale", _SCALES) == "std"
     members: dict[str, dict[str, list[Call]]] = {}
     for call in group.calls:
         name = group.task_id if by == "task" else f"{group.task_id}:{_part(call, by)}"

@@ -72,23 +72,24 @@ def pairs(group: Group) -> Iterator[Pair | Dropped]:
 
     Calls need labels. Pairs have at least the job's margin, and more than nothing.
     """
-    guards = Guards(
-        float(group.job.setting("length_ratio", "2")), float(group.job.setting("cost_ratio", "0"))
-    )
+    guards = Guards(group.job.number("length_ratio", 2), group.job.number("cost_ratio", 0))
+    how = group.job.choice("pairs", ("matched", "all"))
     states: dict[bytes, list[Call]] = {}
     for call in group.calls:
         states.setdefault(state_of(call), []).append(call)
     for calls in states.values():
-        yield from _of_state(calls, guards, group)
+        yield from _of_state(calls, guards, how, group.job.margin)
 
 
-def _of_state(calls: list[Call], guards: Guards, group: Group) -> Iterator[Pair | Dropped]:
+def _of_state(
+    calls: list[Call], guards: Guards, how: str, least: float
+) -> Iterator[Pair | Dropped]:
     ranked = sorted(calls, key=lambda call: (-_value(call), call.run.id, call.id))
     used: set[int] = set()
     confounded: set[int] = set()
-    for chosen, rejected in _candidates(ranked, group.job.setting("pairs", "matched")):
+    for chosen, rejected in _candidates(ranked, how):
         margin = _value(chosen) - _value(rejected)
-        if margin <= 0 or margin < group.job.margin or chosen.completion == rejected.completion:
+        if margin <= 0 or margin < least or chosen.completion == rejected.completion:
             continue
         both = {id(chosen), id(rejected)}
         if guards.is_confounded(chosen, rejected):

@@ -57,6 +57,7 @@ class Rllm(Writer):
         """Return an episode for each run that has something to compare."""
         yield from leave_out_forced(group)
         trajectories: dict[str, list[tuple[str, Stretch]]] = {}
+        least = group.job.number("correct", 0.5)
         for one in compared(group):
             if isinstance(one, Dropped):
                 yield one
@@ -67,17 +68,18 @@ class Rllm(Writer):
         for place, run in enumerate(group.runs):
             if run.id in trajectories:
                 found = sorted(trajectories[run.id], key=lambda named: _place(named[1]))
-                yield _episode(run, place, found, group)
+                yield _episode(run, place, found, group, least)
 
 
 def _place(stretch: Stretch) -> int:
     return int(stretch.calls[0].row["index"])
 
 
-def _episode(run: Run, place: int, trajectories: list[tuple[str, Stretch]], group: Group) -> Record:
+def _episode(
+    run: Run, place: int, trajectories: list[tuple[str, Stretch]], group: Group, least: float
+) -> Record:
     row = run.row
     turns = [turn for _, stretch in trajectories for turn in stretch.turns]
-    least = float(group.job.setting("correct", "0.5"))
     # rLLM reads the task up to the first colon, and the number of the rollout after it.
     task = group.task_id.replace("%", "%25").replace(":", "%3A")
     data = {

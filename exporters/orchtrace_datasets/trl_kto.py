@@ -9,7 +9,6 @@ import orjson
 
 from orchtrace_datasets.malt import judged
 from orchtrace_otel.datasets import Call, Dropped, Group, Need, Outcome, Writer, of_call
-from orchtrace_otel.errors import ConfigError
 
 _LABELS = ("reward", "malt")
 
@@ -34,16 +33,13 @@ class TrlKto(Writer):
 
     def needs_of(self, group: Group) -> frozenset[Need]:
         """A label of its own, unless what it led to labels it."""
-        labels = group.job.setting("labels", "reward")
-        if labels not in _LABELS:
-            msg = f"labels must be one of {', '.join(_LABELS)}, got {labels!r}"
-            raise ConfigError(msg)
+        labels = group.job.choice("labels", _LABELS)
         return self.needs | {Need.LABEL if labels == "reward" else Need.TASK}
 
     def records(self, group: Group) -> Iterator[Outcome]:
         """Return a row for each call, or each different answer."""
-        threshold = float(group.job.setting("threshold", "0.5"))
-        if group.job.setting("labels", "reward") == "reward":
+        threshold = group.job.number("threshold", 0.5)
+        if group.job.choice("labels", _LABELS) == "reward":
             for call in group.calls:
                 yield of_call(call, _row(call, label=(call.label.value or 0.0) >= threshold))
             return

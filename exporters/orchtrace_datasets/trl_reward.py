@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from orchtrace_datasets.orchestrations import TABLES, contests, specification
 from orchtrace_datasets.pairs import SETTINGS, Pair, pairs, records_of
 from orchtrace_otel.datasets import Dropped, Group, Need, Outcome, Record, Writer
-from orchtrace_otel.errors import ConfigError, ContentError
+from orchtrace_otel.errors import ContentError
 
 _OF = ("calls", "orchestrations")
 
@@ -35,16 +35,13 @@ class TrlReward(Writer):
 
     def needs_of(self, group: Group) -> frozenset[Need]:
         """Calls need content and a label of their own, orchestrations the run's."""
-        of = group.job.setting("of", "calls")
-        if of not in _OF:
-            msg = f"of must be one of {', '.join(_OF)}, got {of!r}"
-            raise ConfigError(msg)
+        of = group.job.choice("of", _OF)
         more = {Need.CONTENT, Need.LABEL} if of == "calls" else {Need.RUN_LABEL, Need.SEVERAL}
         return self.needs | more
 
     def records(self, group: Group) -> Iterator[Outcome]:
         """Return a row for each pair."""
-        if group.job.setting("of", "calls") == "calls":
+        if group.job.choice("of", _OF) == "calls":
             yield from records_of(pairs(group), _row)
             return
         for one in contests(group):

@@ -7,6 +7,7 @@ which is plain.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Iterator
 from functools import cache
 from itertools import groupby
@@ -128,6 +129,17 @@ def outcomes(group: Group, writer: Writer) -> Iterator[Outcome]:
     yield from choose(group, writer)
     if group.runs:
         yield from writer.records(group)
+
+
+def try_settings(job: Job, writer: Writer) -> None:
+    """Say what is wrong with a format's settings before anything is read: try them on nothing.
+
+    Raises:
+        ConfigError: If one of them is not what it must be.
+    """
+    nothing = Group("", "", "", job)
+    writer.needs_of(nothing)
+    deque(writer.records(nothing), maxlen=0)
 
 
 def _row(outcome: Outcome) -> dict[str, Any]:

@@ -123,6 +123,7 @@ def export(  # noqa: PLR0913 - keywords, each a choice of its own
         OSError: If the folder cannot be written; nothing is left of it.
     """
     writer = open_writer(job.format, job)
+    engine.try_settings(job, writer)
     report = Report(Check(writer.name, writer.loses))
     engine.begin()
     output = None if out is None else Output(out, writer, deduplicate=job.deduplicate)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
@@ -78,6 +79,11 @@ class Job:
             if not 0 <= share <= 1:
                 msg = f"{name} must be between 0 and 1, got {share!r}"
                 raise ConfigError(msg)
+        for name in ("least", "most", "margin"):
+            limit = getattr(self, name)
+            if limit is not None and math.isnan(limit):
+                msg = f"{name} must be a number, got {limit!r}"
+                raise ConfigError(msg)
 
     def to_dict(self) -> dict[str, Any]:
         """The job as plain JSON, for the data card; where the content lies is nobody's business."""
@@ -88,3 +94,31 @@ class Job:
     def setting(self, name: str, default: str) -> str:
         """Return one of the format's own settings."""
         return self.settings.get(name, default)
+
+    def choice(self, name: str, allowed: Sequence[str]) -> str:
+        """Return one of the format's own settings that has few values; the first is the default.
+
+        Raises:
+            ConfigError: If it is another one.
+        """
+        value = self.setting(name, allowed[0])
+        if value not in allowed:
+            msg = f"{name} must be one of {', '.join(allowed)}, got {value!r}"
+            raise ConfigError(msg)
+        return value
+
+    def number(self, name: str, default: float) -> float:
+        """Return one of the format's own settings that is a number.
+
+        Raises:
+            ConfigError: If it is none, or not finite.
+        """
+        text = self.setting(name, str(default))
+        try:
+            value = float(text)
+        except ValueError:
+            value = math.nan
+        if not math.isfinite(value):
+            msg = f"{name} must be a number, got {text!r}"
+            raise ConfigError(msg)
+        return value

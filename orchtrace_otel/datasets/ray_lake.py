@@ -60,6 +60,7 @@ def records_of(places: Sequence[str], job: Job) -> Any:
     """
     lib = ray()
     writer = open_writer(job.format, job)
+    engine.try_settings(job, writer)
     job, places = from_anywhere(job), [absolute(place) for place in places]
     found = list(_listed(places))
     if not found:

@@ -10,6 +10,7 @@ import pytest
 
 from orchtrace_otel.content.tokens import Tokens
 from orchtrace_otel.datasets import Job, Report, export
+from orchtrace_otel.errors import ConfigError
 from orchtrace_otel.model import Trace
 from tests.recorded import Call, Recorder, many, siblings, text, tokens, write
 
@@ -391,14 +392,21 @@ def test_a_trainee_learns_from_another_model_only_with_log_probabilities(tmp_pat
     [
         ("trl-reward", {"of": "poems"}),
         ("trl-kto", {"labels": "poems"}),
+        ("trl-kto", {"threshold": "high"}),
+        ("trl-kto", {"threshold": "nan"}),
+        ("trl-dpo", {"pairs": "some"}),
+        ("trl-dpo", {"length_ratio": "long"}),
+        ("trl-rollout", {"scale": "poems"}),
+        ("rllm", {"correct": "yes"}),
         ("trl-rollout", {"groups": "poems"}),
         ("trl-rollout", {"current": "poems"}),
         ("trl-sft", {"color": "red"}),
     ],
 )
 def test_a_wrong_setting_says_what_must_hold(tmp_path: Path, name, settings) -> None:
-    """And leaves nothing behind."""
+    """Before anything is read, so also where nothing is left for the setting to act on."""
     recorder = Recorder(tmp_path)
-    with pytest.raises(ValueError, match="must be"):
-        exported(tmp_path, recorder, [siblings(recorder)], format=name, settings=settings)
+    for runs in ([siblings(recorder)], []):
+        with pytest.raises(ConfigError, match="must be"):
+            exported(tmp_path, recorder, runs, format=name, settings=settings)
     assert not list(tmp_path.glob(".out-*"))

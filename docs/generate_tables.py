@@ -33,7 +33,8 @@ down every `max_events` events (50,000) or `max_seconds` seconds (60), at a flus
 `parquet:runs/?max_seconds=10`. `orchtrace convert IN --to parquet:runs/ --compact` joins small parts.
 
 A run may be there in several **revisions**; the highest `revision` of a `run_id` counts. Where that one has
-`superseded_by`, in `extra` of its stop, the run is another one since and counts no more. Readers of ours do so.
+`superseded_by`, in `extra` of its stop, the run is another one since and counts no more. Readers of ours do so. A part has each run once; only `runs` says
+the revision, so where runs change, SQL counts older rows of the other tables too until `--compact` has left them out.
 
 ```python
 duckdb.sql("select agent, avg(cost) from 'runs/turns/*/*.parquet' group by agent")

@@ -75,7 +75,7 @@ def test_ray_and_local_make_the_same_table(
     assert report.to_dict() == wanted.to_dict()
 
 
-@pytest.mark.parametrize("name", ["trl-sft", "trl-dpo"])
+@pytest.mark.parametrize("name", ["trl-sft", "trl-dpo", "trl-rollout"])
 def test_stored_tables_make_the_same_records(
     cluster: str, recorder: Recorder, tmp_path: Path, name: str
 ) -> None:

@@ -10,6 +10,8 @@ from opentelemetry.trace import StatusCode
 
 from orchtrace_otel import schema
 from orchtrace_otel.builder import SpanRecord, build
+from orchtrace_otel.content import Capture, gate
+from orchtrace_otel.content.recorder import Recorder
 from orchtrace_otel.model import STOP_REASONS
 from orchtrace_otel.rewards import score
 from orchtrace_otel.testing._kit import check
@@ -101,6 +103,28 @@ class RecordChecks(AdapterTeams, ABC, kit=True):
             self.must(CANARY in told, must, told[:200])
             for place, text in _texts(one):
                 must = f"{one.name} must not let content out through {place}"
+                self.must(CANARY not in text, must, text[:200])
+
+    @check
+    def test_captured_content_is_redacted(self) -> None:
+        """While content goes on spans, the host sees the same, and what is redacted is nowhere.
+
+        Troubleshooting: hand texts to `content.active()` alone, which redacts them; shapes copy
+        messages and leave the host's as they are.
+        """
+        redacting = Capture(mode="SPAN_ONLY", redact=lambda text: text.replace(CANARY, "[out]"))
+        for scenario in self._scenarios():
+            way = self._ways()[0]
+            wanted = self._plainly(self._outcome(scenario, way))
+            before = gate.use(Recorder(redacting, None))
+            try:
+                one = self._record(scenario, way)
+            finally:
+                gate.use(before)
+            must = f"{one.name} must give the host {wanted!r} while content is on"
+            self.must(self._plainly(one.outcome) == wanted, must, repr(self._plainly(one.outcome)))
+            for place, text in _texts(one):
+                must = f"{one.name} must not let what is redacted out through {place}"
                 self.must(CANARY not in text, must, text[:200])
 
 

@@ -904,6 +904,7 @@ BROKEN = [
     ("test_content_stays_inside", TellsContent, "through the attribute said"),
     ("test_content_stays_inside", LogsContent, "through the log"),
     ("test_content_stays_inside", RecordsExceptions, "through an event of"),
+    ("test_captured_content_is_redacted", TellsContent, "through the attribute said"),
     ("test_results_are_the_same", ChangesResults, "must give the host"),
     ("test_the_hosts_exception_goes_through", WrapsExceptions, "the very object"),
     ("test_the_hosts_exception_goes_through", NotesExceptions, "must stay as it was"),

@@ -11,7 +11,7 @@ import orchtrace_otel as orchtrace
 from benchmarks.measure import alternate, provider, ratio, raw_spans, report
 from orchtrace_otel import otlp, schema
 from orchtrace_otel.builder import build
-from orchtrace_otel.rewards import score
+from orchtrace_otel.rewards import measure, score
 from orchtrace_otel.testing import capture
 
 RAW_SPANS = 100
@@ -68,12 +68,18 @@ def figures(researchers: int) -> tuple[int, list[tuple[str, float, str]], float]
         {
             "raw": raw,
             "build and dump": per_event(lambda: schema.dump(build(run_id, records))),
-            "score": per_event(lambda: score(bare)),
+            "measures": per_event(lambda: measure(bare)),
+            "measures and families": per_event(lambda: score(bare)),
             "validate": per_event(lambda: schema.check(document)),
         },
         ROUNDS,
     )
-    limits = {"build and dump": "<= 0.20, aim 0.10", "score": "<= 0.05", "validate": "<= 0.03"}
+    limits = {
+        "build and dump": "<= 0.20, aim 0.10",
+        "measures": "<= 0.05",
+        "measures and families": "<= 0.15",
+        "validate": "<= 0.03",
+    }
     rows = [(name, ratio(samples, name, "raw"), limit) for name, limit in limits.items()]
     return events, rows, len(data) / events
 

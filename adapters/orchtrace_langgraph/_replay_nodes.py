@@ -39,11 +39,11 @@ class Guide(Protocol):
 
     def begin(self, node: str, given: Any, config: Mapping[str, Any]) -> Turn:
         """Say what a task does."""
-        raise NotImplementedError
+        ...
 
     def end(self, turn: Turn, writes: list[tuple[str, Any]]) -> None:
         """Take in what it wrote."""
-        raise NotImplementedError
+        ...
 
 
 class _Says(Runnable[Any, Any]):

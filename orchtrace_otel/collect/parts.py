@@ -76,16 +76,21 @@ class Rejected:
 
 
 def parse(body: bytes) -> Any:
-    """Read a request in protobuf.
+    """Read an `ExportTraceServiceRequest` in protobuf; raises as `parsed` does."""
+    return parsed(ExportTraceServiceRequest, body)
+
+
+def parsed(kind: Any, body: bytes) -> Any:
+    """Read a request of a kind in protobuf.
 
     Raises:
         RefusedError: If it is none.
     """
-    request: Any = ExportTraceServiceRequest()
+    request = kind()
     try:
         request.ParseFromString(body)
     except DecodeError:
-        msg = f"a body must be an ExportTraceServiceRequest, came {len(body)} bytes that are none"
+        msg = f"a body must be an {kind.__name__}, came {len(body)} bytes that are none"
         raise RefusedError(msg, "invalid") from None
     return request
 

@@ -6,12 +6,10 @@ import hashlib
 from dataclasses import dataclass
 from typing import Any, Final
 
-from google.protobuf.message import DecodeError
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 
 from orchtrace_otel import attributes as a
-from orchtrace_otel.collect.admission import RefusedError
-from orchtrace_otel.collect.parts import Rejected
+from orchtrace_otel.collect.parts import Rejected, parsed
 from orchtrace_otel.model import Reward
 from orchtrace_otel.rewards.records import is_builtin_id
 
@@ -39,18 +37,8 @@ class Verdict:
 
 
 def parse(body: bytes) -> Any:
-    """Read an `ExportLogsServiceRequest` in protobuf.
-
-    Raises:
-        RefusedError: If it is none.
-    """
-    request: Any = ExportLogsServiceRequest()
-    try:
-        request.ParseFromString(body)
-    except DecodeError:
-        msg = f"a body must be an ExportLogsServiceRequest, came {len(body)} bytes that are none"
-        raise RefusedError(msg, "invalid") from None
-    return request
+    """Read an `ExportLogsServiceRequest` in protobuf; raises as `parts.parsed` does."""
+    return parsed(ExportLogsServiceRequest, body)
 
 
 def verdicts(request: Any, rejected: Rejected) -> list[Verdict]:

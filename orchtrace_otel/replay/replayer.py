@@ -30,7 +30,7 @@ class Replayer(Protocol):
             seed: Which throw of the dice: the same for the two runs that are compared.
                 Where the host cannot be seeded, ignore it.
         """
-        raise NotImplementedError
+        ...
 
 
 PlainReplay: TypeAlias = Callable[[Change, int], float | Awaitable[float]]

@@ -143,7 +143,7 @@ REWARD_RECORDS: Final = "orchtrace.reward_records"
 FLAGS: Final = "orchtrace.flags"
 """What the process knows it lost, before the trace was built."""
 REWARD_PREFIX: Final = "orchtrace.reward."
-"""Before the component of each of the run's rewards."""
+"""Before the component of each reward that was given to the run."""
 METRIC_PREFIX: Final = "orchtrace.metric."
 """Before the name of each structural measure."""
 

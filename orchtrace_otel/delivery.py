@@ -1,8 +1,8 @@
-"""Hands finished traces to the exporters on a thread of its own, through a bounded queue.
+"""Scores finished runs and hands them to the exporters, on a thread of its own.
 
-The host never waits for an exporter. Where the queue is full the oldest trace is
-dropped and counted. A forked child starts with an empty queue and a thread of its
-own: what the parent had queued is the parent's to deliver.
+The host never waits for it: between them is a bounded queue. Where that is full the
+oldest run is dropped and counted. A forked child starts with an empty queue and a thread
+of its own: what the parent had queued is the parent's to deliver.
 """
 
 from __future__ import annotations
@@ -15,12 +15,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from orchtrace_otel._guard import guarded
 from orchtrace_otel.exporter import TraceExporter
+from orchtrace_otel.finished import Finished
 from orchtrace_otel.forking import afresh_in_children
 from orchtrace_otel.model import Reward, Trace
 
-Parcel: TypeAlias = Trace | tuple[str, Reward]
-"""A finished trace, or a late reward with the id of its run."""
+Parcel: TypeAlias = Finished | tuple[str, Reward]
+"""A finished run, or a late reward with the id of its run."""
 
 
 def _reason(error: Exception) -> str:
@@ -28,6 +30,11 @@ def _reason(error: Exception) -> str:
     kind = type(error).__name__
     number = error.errno if isinstance(error, OSError) else None
     return kind if number is None else f"{kind}: {os.strerror(number)}"
+
+
+@guarded
+def _taken(finished: Finished) -> Trace:
+    return finished.take()
 
 
 @dataclass(slots=True)
@@ -85,10 +92,13 @@ class Delivery:
         self._is_busy = False
         self._thread: threading.Thread | None = None
 
+    @property
+    def has_exporters(self) -> bool:
+        """Whether there is anybody to deliver to."""
+        return bool(self._exporters)
+
     def put(self, parcel: Parcel) -> None:
         """Queue a parcel; never blocks."""
-        if not self._exporters:
-            return
         if self._synchronous:
             self._deliver(parcel)
             return
@@ -151,12 +161,20 @@ class Delivery:
         return True
 
     def _deliver(self, parcel: Parcel) -> None:
+        if isinstance(parcel, Finished):
+            trace = _taken(parcel)
+            if trace is None:
+                self._lose("traces_failed")
+            else:
+                self._give(lambda exporter: exporter.export(trace))
+        else:
+            run_id, reward = parcel
+            self._give(lambda exporter: exporter.amend(run_id, reward))
+
+    def _give(self, what: Callable[[TraceExporter], None]) -> None:
         for exporter in self._exporters:
             try:
-                if isinstance(parcel, Trace):
-                    exporter.export(parcel)
-                else:
-                    exporter.amend(*parcel)
+                what(exporter)
             except Exception as error:  # noqa: BLE001 - a destination's failure must not cost the others
                 self._lose(f"export_failed:{type(exporter).__name__}", why=_reason(error))
 
@@ -188,9 +206,14 @@ class Delivery:
                 pass
         return request.done.wait(timeout_s) and request.is_fine
 
+    @property
+    def _is_idle(self) -> bool:
+        """Whether nothing ever came, and there is nobody to put anything down."""
+        return not self._exporters and not self._came
+
     def flush(self, timeout_s: float) -> bool:
         """Wait until the queue is empty and the exporters have put everything down."""
-        if not self._exporters or self._is_stopped:
+        if self._is_idle or self._is_stopped:
             return True
         return self._ask(timeout_s)
 
@@ -205,7 +228,7 @@ class Delivery:
             if self._is_stopped:
                 return
             self._is_stopped = True
-        if not self._exporters:
+        if self._is_idle:
             return
         leaving = [one for one in self._exporters if not any(one is kept for kept in keep)]
         self._ask(timeout_s, leaving)

@@ -30,7 +30,14 @@ class Evaluations:
     """
 
     def __init__(self, provider: LoggerProvider | None = None) -> None:
+        self._provider = provider
         self._logger = (provider or get_logger_provider()).get_logger(a.SCOPE)
+
+    @property
+    def is_heard(self) -> bool:
+        """Whether the events go anywhere: the API's own providers drop them."""
+        provider = self._provider or get_logger_provider()
+        return not type(provider).__module__.startswith("opentelemetry._logs")
 
     @guarded
     def emit(self, trace: Trace, root: Span) -> None:

@@ -1,9 +1,9 @@
 """The span processor that turns finished spans into finished traces, within bounds.
 
 It follows the runs that this process opens, keeps a light record of every span in
-them, and when a run closes builds its trace, scores it, puts the results on the
-root and hands the trace to the exporters on a thread of its own. Whatever a limit
-costs is flagged in the trace, counted in `Losses`, and said once in the log.
+them, and when a run closes builds its trace, measures it, puts the results on the
+root and hands it over to a thread of its own, which scores it for the exporters. Whatever
+a limit costs is flagged in the trace, counted in `losses`, and said once in the log.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 import orjson
 from opentelemetry import context as otel_context
 from opentelemetry.sdk.trace import ReadableSpan, Span, SpanProcessor
+from opentelemetry.trace import Span as OtelSpan
 from opentelemetry.trace import StatusCode
 
 from orchtrace_otel import attributes as a
@@ -29,13 +30,14 @@ from orchtrace_otel.builder import SpanRecord, build, foreign_attributes
 from orchtrace_otel.delivery import Delivery
 from orchtrace_otel.evaluation import Evaluations
 from orchtrace_otel.exporter import TraceExporter
+from orchtrace_otel.finished import Finished
 from orchtrace_otel.flow import Flow
 from orchtrace_otel.forking import afresh_in_children
 from orchtrace_otel.model import Reward, Trace
 from orchtrace_otel.rewards import RewardFunction, score
 from orchtrace_otel.rewards.records import is_builtin_id
 from orchtrace_otel.settings import Settings
-from orchtrace_otel.spans import Activation, Attributes, Run, Value
+from orchtrace_otel.spans import Activation, Attributes, Run
 
 if TYPE_CHECKING:
     from opentelemetry.context import Context
@@ -184,14 +186,14 @@ class Pipeline(SpanProcessor):
         _write_facts(old.run)
         root = _record_of_root(old.run, time.time_ns())
         records = old.records()
-        trace = self._finish(old.run, [*records, root] if root else records)
-        if trace is None:
+        finished = self._finish(old.run, [*records, root] if root else records)
+        if finished is None:
             self.lose("traces_failed")
         else:
-            self._delivery.put(trace)
+            self._hand_over(finished, None)
 
     def closing(self, run: Run, end: int) -> Attributes:
-        """Build and score a run that ends at `end`; return what its root is to carry."""
+        """Build and measure a run that ends at `end`; return what its root is to carry."""
         with self._lock:
             opened = self._runs.pop(run.id, None)
         if opened is None:
@@ -204,26 +206,31 @@ class Pipeline(SpanProcessor):
         root = _record_of_root(run, end)
         if root is None:
             return {}
-        trace = self._finish(run, [*opened.records(), root])
-        if trace is None:
+        finished = self._finish(run, [*opened.records(), root])
+        if finished is None:
             self.lose("traces_failed")
             return {}
-        results = _results(trace)
+        results = finished.results()
         if not _has_room(run.root.span, results):
-            trace = _flagged(trace, "attributes_evicted")
-            results = _results(trace)
-        self._delivery.put(trace)
-        if self._evaluations is not None and run.root.span.get_span_context().trace_flags.sampled:
-            self._evaluations.emit(trace, run.root.span)
+            finished.flag("attributes_evicted")
+            results = finished.results()
+        self._hand_over(finished, run.root.span)
         return results
 
     @guarded
-    def _finish(self, run: Run, records: list[SpanRecord]) -> Trace:
-        trace = score(build(run.id, records, run.flags), self._rewards, fresh=True)
-        failed = sum(flag.startswith("reward_failed:") for flag in trace.flags)
-        if failed:
-            self.lose("rewards_failed", failed)
-        return trace
+    def _finish(self, run: Run, records: list[SpanRecord]) -> Finished:
+        return Finished(build(run.id, records, run.flags), self._rewards, self.lose)
+
+    def _hand_over(self, finished: Finished, root: OtelSpan | None) -> None:
+        """Queue a run for those who take its trace, and those who hear of its `root`."""
+        told = self._evaluations
+        if root is None or not root.get_span_context().trace_flags.sampled:
+            told = None
+        if told is not None and told.is_heard and root is not None:
+            finished.tell(told, root)
+        elif not self._delivery.has_exporters:
+            return
+        self._delivery.put(finished)
 
     def so_far(self, run: Run) -> Trace | None:
         """Build and score a run that goes on, from what has ended and what is open here."""
@@ -243,7 +250,8 @@ class Pipeline(SpanProcessor):
             return
         if self._evaluations is not None:
             self._evaluations.emit_late(run_id, reward)
-        self._delivery.put((run_id, reward))
+        if self._delivery.has_exporters:
+            self._delivery.put((run_id, reward))
 
     def find(self, run_id: str) -> Run | None:
         """Return a run that is open here."""
@@ -420,33 +428,6 @@ def _has_room(span: Any, results: Attributes) -> bool:
     most = getattr(getattr(span, "_limits", None), "max_span_attributes", None)
     held = span.attributes
     return most is None or len(held) + len(results.keys() - held.keys()) <= most
-
-
-def _flagged(trace: Trace, flag: str) -> Trace:
-    *before, stop = trace.events
-    stop = replace(stop, keys={**stop.keys, "flags": sorted({*trace.flags, flag})})
-    return replace(trace, events=(*before, stop))
-
-
-def _results(trace: Trace) -> Attributes:
-    """What a root carries of its trace: rewards, and measures."""
-    results: dict[str, Value] = {
-        a.REWARD_PREFIX + name: value for name, value in trace.rewards.items()
-    }
-    for name, value in (trace.metrics or {}).items():
-        results[a.METRIC_PREFIX + name] = value
-    # Whoever has the spans can compute the built-in ones again.
-    given = [one for one in trace.reward_records if not is_builtin_id(one.id, trace.trace_id)]
-    if given:
-        results[a.REWARD_RECORDS] = _dumped(given)
-    flags = [flag for flag in trace.flags if flag not in _OURS_ALONE]
-    if flags:
-        results[a.FLAGS] = flags
-    return results
-
-
-_OURS_ALONE: Final = frozenset({"missing_causes", "orphans", "reward_targets_unknown"})
-"""Flags of spans that are not here: a collector may have them, from another process."""
 
 
 def _dumped(rewards: Iterable[Reward]) -> str:

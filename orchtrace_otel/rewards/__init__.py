@@ -10,9 +10,9 @@ from orchtrace_otel.rewards.component import Component, Values, component
 from orchtrace_otel.rewards.contract import Contract, Twin, contract_of, reward
 from orchtrace_otel.rewards.facts import Facts
 from orchtrace_otel.rewards.functions import RewardFunction, RewardResult
-from orchtrace_otel.rewards.measures import MEASURES, measure
+from orchtrace_otel.rewards.measures import MEASURES, measure, measure_facts
 from orchtrace_otel.rewards.outcome import Outcome, find_outcome
-from orchtrace_otel.rewards.scoring import score
+from orchtrace_otel.rewards.scoring import score, score_facts
 
 __all__ = [
     "MEASURES",
@@ -28,6 +28,8 @@ __all__ = [
     "contract_of",
     "find_outcome",
     "measure",
+    "measure_facts",
     "reward",
     "score",
+    "score_facts",
 ]

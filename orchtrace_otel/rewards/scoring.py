@@ -48,7 +48,14 @@ def score(trace: Trace, functions: Sequence[RewardFunction] = (), *, fresh: bool
         >>> scored.metrics["speed_up"], scored.rewards["calm"]
         (0.75, 1.0)
     """
-    facts = Facts(trace)
+    return score_facts(Facts(trace), functions, fresh=fresh)
+
+
+def score_facts(
+    facts: Facts, functions: Sequence[RewardFunction] = (), *, fresh: bool = False
+) -> Trace:
+    """The same from facts, of which some may have been read already."""
+    trace = facts.trace
     findings = Findings()
     findings.metrics, flags = measure_facts(facts)
     for one in COMPONENTS:

@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from orchtrace_otel.delivery import Delivery
+from orchtrace_otel.finished import Finished
 from orchtrace_otel.model import Event, Reward, Trace
 
 LONG = 30
@@ -26,6 +27,11 @@ LONG = 30
 def trace(name: str) -> Trace:
     """A trace with a name."""
     return Trace(name, "task", (Event("e", 0, "spawn", "lead"),))
+
+
+def finished(name: str) -> Finished:
+    """A run of that name that ended, with its trace still to be scored."""
+    return Finished(trace(name), (), Counter().update)
 
 
 class Collected:
@@ -96,7 +102,7 @@ def test_traces_arrive_in_order_at_every_exporter() -> None:
     one, other = Collected(), Collected()
     delivery, losses = delivery_to(one, other, size=100)
     for number in range(50):
-        delivery.put(trace(str(number)))
+        delivery.put(finished(str(number)))
     assert delivery.flush(LONG)
     assert one.taken == other.taken == [str(number) for number in range(50)]
     assert losses == {}
@@ -108,10 +114,10 @@ def test_the_host_never_waits_for_an_exporter() -> None:
     slow = Collected()
     slow.gate.clear()
     delivery, losses = delivery_to(slow)
-    delivery.put(trace("0"))
+    delivery.put(finished("0"))
     assert slow.is_in.wait(LONG)
     for number in range(1, 4):
-        delivery.put(trace(str(number)))
+        delivery.put(finished(str(number)))
     assert slow.taken == []
     slow.gate.set()
     assert delivery.flush(LONG)
@@ -125,10 +131,10 @@ def test_a_full_queue_drops_the_oldest_and_counts() -> None:
     slow = Collected()
     slow.gate.clear()
     delivery, losses = delivery_to(slow, size=3)
-    delivery.put(trace("first"))
+    delivery.put(finished("first"))
     assert slow.is_in.wait(LONG)
     for number in range(10):
-        delivery.put(trace(str(number)))
+        delivery.put(finished(str(number)))
     slow.gate.set()
     assert delivery.flush(LONG)
     assert slow.taken == ["first", "7", "8", "9"]
@@ -140,7 +146,7 @@ def test_an_exporter_that_raises_costs_only_its_own() -> None:
     """The others get every trace; each failure is counted under its name."""
     fine = Collected()
     delivery, losses = delivery_to(Broken(), fine)
-    delivery.put(trace("0"))
+    delivery.put(finished("0"))
     delivery.put(("0", Reward(id="r", component="correctness", value=1.0)))
     assert not delivery.flush(LONG)
     delivery.shutdown()
@@ -164,8 +170,8 @@ def test_an_exporter_that_exits_does_not_end_the_deliveries() -> None:
 
     exporter = Exits()
     delivery, losses = delivery_to(exporter)
-    delivery.put(trace("0"))
-    delivery.put(trace("1"))
+    delivery.put(finished("0"))
+    delivery.put(finished("1"))
     assert delivery.flush(LONG)
     assert exporter.taken == ["1"]
     assert losses == {"export_failed:SystemExit": 1}
@@ -177,7 +183,7 @@ def test_a_flush_gives_up_in_time_and_says_so() -> None:
     slow = Collected()
     slow.gate.clear()
     delivery, _ = delivery_to(slow)
-    delivery.put(trace("0"))
+    delivery.put(finished("0"))
     assert not delivery.flush(0.01)
     slow.gate.set()
     assert delivery.flush(LONG)
@@ -199,10 +205,10 @@ def test_a_shutdown_gives_up_in_time_and_counts_what_is_left() -> None:
     slow = Collected()
     slow.gate.clear()
     delivery, losses = delivery_to(slow)
-    delivery.put(trace("0"))
+    delivery.put(finished("0"))
     assert slow.is_in.wait(LONG)
-    delivery.put(trace("1"))
-    delivery.put(trace("2"))
+    delivery.put(finished("1"))
+    delivery.put(finished("2"))
     delivery.shutdown(0.01)
     assert losses == {"traces_undelivered": 3}
     slow.gate.set()
@@ -214,9 +220,9 @@ def test_traces_after_the_shutdown_are_counted() -> None:
     """Nobody takes them any more, and a second shutdown does nothing."""
     exporter = Collected()
     delivery, losses = delivery_to(exporter)
-    delivery.put(trace("0"))
+    delivery.put(finished("0"))
     delivery.shutdown()
-    delivery.put(trace("1"))
+    delivery.put(finished("1"))
     delivery.shutdown()
     assert delivery.flush(LONG)
     assert exporter.taken == ["0"]
@@ -228,7 +234,7 @@ def test_exporters_that_somebody_goes_on_with_are_not_shut_down() -> None:
     """A second configuration may name an exporter object of the first."""
     kept, left = Collected(), Collected()
     delivery, _ = delivery_to(kept, left)
-    delivery.put(trace("0"))
+    delivery.put(finished("0"))
     delivery.shutdown(keep=[kept])
     assert (kept.taken, kept.calls) == (["0"], ["flush"])
     assert (left.taken, left.calls) == (["0"], ["flush", "shutdown"])
@@ -237,7 +243,7 @@ def test_exporters_that_somebody_goes_on_with_are_not_shut_down() -> None:
 def test_the_thread_ends_with_the_shutdown() -> None:
     """Neither the thread nor the delivery outlives it."""
     delivery, _ = delivery_to(Collected())
-    delivery.put(trace("0"))
+    delivery.put(finished("0"))
     thread = delivery._thread
     assert thread is not None
     assert thread.daemon
@@ -253,7 +259,7 @@ def test_the_thread_ends_with_the_shutdown() -> None:
 def test_without_exporters_there_is_no_thread_and_nothing_waits() -> None:
     """A process that exports no traces pays for no queue."""
     delivery, losses = delivery_to()
-    delivery.put(trace("0"))
+    assert not delivery.has_exporters
     assert delivery._thread is None
     assert delivery.flush(0)
     delivery.shutdown()
@@ -270,9 +276,9 @@ def test_where_no_thread_can_start_the_shutdown_delivers(monkeypatch: pytest.Mon
     monkeypatch.setattr(threading.Thread, "start", refuse)
     exporter = Collected()
     delivery, losses = delivery_to(exporter)
-    delivery.put(trace("0"))
+    delivery.put(finished("0"))
     assert delivery.flush(LONG)
-    delivery.put(trace("1"))
+    delivery.put(finished("1"))
     delivery.shutdown()
     assert exporter.taken == ["0", "1"]
     assert exporter.calls == ["flush", "flush", "shutdown"]
@@ -286,7 +292,7 @@ def test_many_threads_lose_nothing() -> None:
 
     def host(name: int) -> None:
         for number in range(100):
-            delivery.put(trace(f"{name}/{number}"))
+            delivery.put(finished(f"{name}/{number}"))
 
     threads = [threading.Thread(target=host, args=(name,)) for name in range(16)]
     for thread in threads:

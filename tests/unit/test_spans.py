@@ -19,6 +19,7 @@ import orchtrace_otel as orchtrace
 from orchtrace_otel import attributes as a
 from orchtrace_otel import spans
 from orchtrace_otel.model import EDGE_TYPES
+from orchtrace_otel.rewards import MEASURES
 from orchtrace_otel.spans import Tracing
 from orchtrace_otel.testing import Captured
 from tests.trees import recording, tree
@@ -109,9 +110,8 @@ def test_spans_carry_the_conventions_names_and_ours() -> None:
         "orchtrace.tag.split": "dev",
     }
     trace = captured.trace
-    assert measures == {a.METRIC_PREFIX + name for name in trace.metrics or {}} | {
-        a.REWARD_PREFIX + name for name in trace.rewards
-    }
+    assert measures == {a.METRIC_PREFIX + name for name in (*MEASURES, "turns_without_usage")}
+    assert measures < {a.METRIC_PREFIX + name for name in trace.metrics or {}}
 
 
 def test_every_edge_is_a_link_too() -> None:

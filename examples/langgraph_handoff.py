@@ -1,18 +1,23 @@
 """Trace a LangGraph swarm: one agent hands the conversation over to another.
 
-Needs `pip install langgraph-swarm` beside this package. Models are scripted. Run it with
-`python examples/langgraph_handoff.py`; it needs no network and no key.
+Needs `pip install 'langchain>=1' langgraph-swarm` beside this package. Models are
+scripted. Run it with `python examples/langgraph_handoff.py`; it needs no network and no key.
 """
 
+import sys
 from collections.abc import Sequence
 from typing import Any
 
-from langchain.agents import create_agent
 from langchain_core.language_models import FakeMessagesListChatModel
 from langchain_core.messages import AIMessage
-from langgraph_swarm import create_handoff_tool, create_swarm
 
 import orchtrace_otel as orchtrace
+
+try:
+    from langchain.agents import create_agent
+    from langgraph_swarm import create_handoff_tool, create_swarm
+except ImportError as error:
+    sys.exit(f"This example needs `pip install 'langchain>=1' langgraph-swarm`: {error}")
 
 
 class ScriptedModel(FakeMessagesListChatModel):

@@ -163,15 +163,20 @@ class _Bar:
             TimeRemainingColumn(),
         )
         shown = console(stderr=True)
-        self._bar = Progress(*columns, console=shown, transient=True, disable=not shown.is_terminal)
+        # Where there is no terminal it is never started: older releases of Rich end even a
+        # disabled one with an empty line.
+        self._is_shown = shown.is_terminal
+        self._bar = Progress(*columns, console=shown, transient=True)
         self._task = self._bar.add_task("runs", total=None)
 
     def __enter__(self) -> _Bar:
-        self._bar.start()
+        if self._is_shown:
+            self._bar.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._bar.stop()
+        if self._is_shown:
+            self._bar.stop()
 
     def show(self, done: int, total: int) -> None:
         """Draw how far it is."""

@@ -75,7 +75,7 @@ def graph_of(model: Any, tools: Any = (look,)) -> Any:
 
     graph = StateGraph(MessagesState)
     graph.add_node("agent", agent)
-    graph.add_node("tools", ToolNode(list(tools)))
+    graph.add_node("tools", ToolNode(list(tools), handle_tool_errors=False))
     graph.add_edge(START, "agent")
     graph.add_conditional_edges("agent", route, ["tools", "__end__"])
     graph.add_edge("tools", "agent")

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from orchtrace_otel import schema
+from tests.needs import lacking
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 
@@ -28,9 +29,8 @@ EXAMPLES = Path(__file__).parents[3] / "examples"
 )
 def test_an_example_runs_and_writes_a_valid_trace(name, promised, stopped, tmp_path):
     """In an empty folder: exit code 0, no complaint of ours, one valid trace in the file."""
-    if name == "langgraph_handoff.py":
-        for needed in ("langchain.agents.middleware", "langgraph_swarm"):
-            pytest.importorskip(needed, exc_type=ImportError, reason="the example needs it")
+    if lacking(name):
+        pytest.skip(f"{name} needs a newer {' and '.join(lacking(name))}, and says so")
     done = subprocess.run(
         [sys.executable, str(EXAMPLES / name)],
         cwd=tmp_path,
@@ -47,6 +47,24 @@ def test_an_example_runs_and_writes_a_valid_trace(name, promised, stopped, tmp_p
     (line,) = schema.read_lines(tmp_path / "orchtrace-data" / "traces.jsonl")
     assert not line.faults
     assert line.trace.stop["stop_reason"] == stopped
+
+
+def test_an_example_says_what_it_needs(tmp_path):
+    """Where it is not installed: one line that names the command, no traceback and no trace."""
+    hide = "import runpy, sys; sys.modules['langgraph_swarm'] = None; runpy.run_path(sys.argv[1])"
+    done = subprocess.run(
+        [sys.executable, "-c", hide, str(EXAMPLES / "langgraph_handoff.py")],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert (done.returncode, done.stdout) == (1, "")
+    said = done.stderr.splitlines()[-1]
+    assert said.startswith("This example needs `pip install 'langchain>=1' langgraph-swarm`: ")
+    assert "Traceback" not in done.stderr
+    assert not list(tmp_path.iterdir())
 
 
 def test_the_example_of_a_person_in_the_loop_links_its_two_processes(tmp_path):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,8 @@ from orchtrace_otel.rewards.measures import MEASURES
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+# Since click 8.2 the two streams are always kept apart.
+APART = {"mix_stderr": False} if "mix_stderr" in signature(CliRunner).parameters else {}
 LEAD = {"activation": "O", "instance": "O#1", "status": "ok"}
 
 
@@ -78,7 +81,7 @@ def run(tmp_path: Path) -> Callable[..., Result]:
         file = tmp_path / "traces.jsonl"
         lines = [one if isinstance(one, str) else one.to_json() for one in traces]
         file.write_text("\n".join(lines) + "\n")
-        return CliRunner().invoke(command, [str(file), *arguments], standalone_mode=False)
+        return CliRunner(**APART).invoke(command, [str(file), *arguments], standalone_mode=False)
 
     return invoke
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple, ParamSpec, TypeAlias, TypeVar
 if TYPE_CHECKING:
     import asyncio
 
-    from opentelemetry.trace import SpanContext
+    from opentelemetry.trace import Link
 
 Unit: TypeAlias = "asyncio.Task[object] | int"
 
@@ -28,10 +28,14 @@ R = TypeVar("R")
 
 
 class Mark(NamedTuple):
-    """An event that an edge can start from, and the span that a link points at."""
+    """An event that an edge can start from, and the link to its span.
+
+    Effects of one span share one link where they can: the SDK keeps three more objects
+    for each, which the garbage collector looks through until they are exported.
+    """
 
     event_id: str
-    context: SpanContext
+    link: Link
 
 
 Edge: TypeAlias = tuple[str, Mark]

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from opentelemetry import trace
 from opentelemetry.context import Context, attach, create_key, detach, get_current, set_value
-from opentelemetry.trace import NonRecordingSpan, SpanContext
+from opentelemetry.trace import Link, NonRecordingSpan, SpanContext
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from orchtrace_autogen import _framework as f
@@ -49,7 +49,7 @@ class Sending:
     __slots__ = ("context", "flow", "is_hosts", "opened", "request")
 
     def __init__(self, mark: Mark, opened: CoreRun | None, flow: Flow, *, is_hosts: bool) -> None:
-        span = NonRecordingSpan(mark.context)
+        span = NonRecordingSpan(mark.link.context)
         self.context = set_value(_SENDING, self, trace.set_span_in_context(span))
         self.opened = opened
         self.flow = flow
@@ -174,7 +174,7 @@ class RemoteHooks:
         sending = self._waiting.get(runtime, {}).pop(str(args[0].request_id), None)
         remote = _remote(args[0].metadata)
         if sending is not None and remote is not None:
-            sending.flow.returned(Mark(f"{remote.span_id:016x}.close", remote))
+            sending.flow.returned(Mark(f"{remote.span_id:016x}.close", Link(remote)))
 
     @guarded
     def message(self, sender: Any) -> Message | None:
@@ -301,6 +301,6 @@ def _answer_metadata() -> dict[str, str] | None:
     if not isinstance(carried, Carried) or carried.answered is None:
         return None
     metadata: dict[str, str] = {}
-    span = NonRecordingSpan(carried.answered.context)
+    span = NonRecordingSpan(carried.answered.link.context)
     _W3C.inject(metadata, context=trace.set_span_in_context(span, Context()))
     return metadata

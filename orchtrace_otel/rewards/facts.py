@@ -7,8 +7,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from functools import cached_property
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar, overload
 
 from orchtrace_otel.rewards.answer import find_answer, is_stop_useful
 from orchtrace_otel.rewards.graph import Graph, longest_chains, read_graph
@@ -18,6 +17,7 @@ from orchtrace_otel.rewards.upstream import Upstream, walk
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+    from typing import Self
 
     from orchtrace_otel.model import Event, Trace
 
@@ -25,6 +25,25 @@ T = TypeVar("T")
 
 _UNCAUSAL = frozenset({"cyclic", "duplicate_ids"})
 _UNTIMED = frozenset({"skewed", "duplicate_ids"})
+
+
+class _once(Generic[T]):  # noqa: N801 - it is used as a decorator
+    """A property that is read once; `cached_property` of Python 3.11 takes a lock as well."""
+
+    def __init__(self, read: Callable[[Facts], T]) -> None:
+        self._read = read
+        self._name = read.__name__
+        self.__doc__ = read.__doc__
+
+    @overload
+    def __get__(self, facts: None, owner: type[Facts]) -> Self: ...
+    @overload
+    def __get__(self, facts: Facts, owner: type[Facts]) -> T: ...
+    def __get__(self, facts: Facts | None, owner: type[Facts]) -> Self | T:
+        if facts is None:
+            return self
+        found = facts.__dict__[self._name] = self._read(facts)
+        return found
 
 
 class Facts:
@@ -37,13 +56,23 @@ class Facts:
     Args:
         trace: The trace; nothing of it is changed.
         outcome: What the run was worth, where the caller knows it better than the trace.
+        graph: Its graph, where the caller has read it already.
     """
 
-    def __init__(self, trace: Trace, outcome: Outcome | None = None) -> None:
+    def __init__(
+        self, trace: Trace, outcome: Outcome | None = None, graph: Graph | None = None
+    ) -> None:
         self.trace = trace
         self.events: Sequence[Event] = trace.events
-        self._outcome = outcome
         self._shared: dict[object, object] = {}
+        if outcome is not None:
+            self.settle(outcome)
+        if graph is not None:
+            self.__dict__["graph"] = graph
+
+    def settle(self, outcome: Outcome | None) -> None:
+        """Say what the run was worth, where that is known only after some of it was read."""
+        self.__dict__["outcome"] = outcome
 
     def share(self, read: Callable[[Facts], T]) -> T:
         """Return what `read` gives for these facts, computed once.
@@ -61,12 +90,12 @@ class Facts:
             self._shared[read] = found = read(self)
             return found
 
-    @cached_property
+    @_once
     def graph(self) -> Graph:
         """Causes, times and own work, as integers."""
         return read_graph(self.trace)
 
-    @cached_property
+    @_once
     def by_type(self) -> Mapping[str, Sequence[int]]:
         """Positions of the events of each type; none for a type that does not occur."""
         found: defaultdict[str, list[int]] = defaultdict(list)
@@ -74,44 +103,44 @@ class Facts:
             found[event.type].append(place)
         return found
 
-    @cached_property
+    @_once
     def tokens(self) -> Mapping[int, int] | None:
         """Tokens by position; None where some are unknown."""
         return read_tokens(self.trace)
 
-    @cached_property
+    @_once
     def flags(self) -> frozenset[str]:
         """Why values are absent: `cyclic skewed duplicate_ids tokens_unknown`."""
         flags = self.graph.flags
         return flags if self.tokens is not None else flags | {"tokens_unknown"}
 
-    @cached_property
+    @_once
     def is_causal(self) -> bool:
         """Whether causes can be followed: no cycle, and ids are unique."""
         return _UNCAUSAL.isdisjoint(self.graph.flags)
 
-    @cached_property
+    @_once
     def is_timed(self) -> bool:
         """Whether times can be counted with: something lasts, nothing is skewed."""
         return self.graph.timed and _UNTIMED.isdisjoint(self.graph.flags)
 
-    @cached_property
+    @_once
     def answer(self) -> int | None:
         """Position of the answer; None where there is none."""
         return find_answer(self.events, self.graph)
 
-    @cached_property
+    @_once
     def is_stop_useful(self) -> bool:
         """Whether the stop has tokens of its own and did not fail."""
         return is_stop_useful(self.events, self.graph)
 
-    @cached_property
+    @_once
     def upstream(self) -> Upstream | None:
         """What led to the answer, or to a useful stop without one; None where none is known."""
         target = self.graph.stop if self.answer is None and self.is_stop_useful else self.answer
         return None if target is None or not self.is_causal else walk(self.graph, target)
 
-    @cached_property
+    @_once
     def useful(self) -> frozenset[int]:
         """Positions of what led to the answer, the answer and a useful stop included."""
         found: list[int] = []
@@ -121,12 +150,12 @@ class Facts:
             found.append(self.graph.stop)
         return frozenset(found)
 
-    @cached_property
+    @_once
     def chains(self) -> Sequence[int] | None:
         """Own work along the longest chain to each event, in ns; None where unknown."""
         return longest_chains(self.graph) if self.is_timed and self.is_causal else None
 
-    @cached_property
+    @_once
     def effects(self) -> Sequence[Sequence[int]]:
         """Positions that each event leads to: `graph.causes` the other way round."""
         found: list[list[int]] = [[] for _ in self.events]
@@ -135,7 +164,7 @@ class Facts:
                 found[cause].append(place)
         return found
 
-    @cached_property
+    @_once
     def outcome(self) -> Outcome | None:
         """What the run was worth to its team; None where that is not known."""
-        return self._outcome or find_outcome(self.trace)
+        return find_outcome(self.trace)

@@ -111,9 +111,7 @@ class _Reader:
         self.events = events = trace.events
         self.edges = trace.edges
         self.flags: set[str] = set()
-        self.types = [event.type for event in events]
-        self.ids = [event.id for event in events]
-        self.positions = dict(zip(self.ids, range(len(events)), strict=True))
+        self.positions = {event.id: place for place, event in enumerate(events)}
         if len(self.positions) < len(events):
             self.flags.add("duplicate_ids")
         self.begin = self._begin()
@@ -152,18 +150,18 @@ class _Reader:
         """What takes time; the activation that only the stop closes is last."""
         events, begin, opening = self.events, self.begin, self.positions.get
         found: list[Interval] = []
-        for place, name in enumerate(self.ids):
+        for place, event in enumerate(events):
+            name = event.id
             if name[-6:] == ".close":
                 span = name[:-6]
                 opened = opening(span + ".open")
                 if opened is not None:
                     owner = owner_of(span, events[opened].keys)
                     found.append((begin[opened], begin[place], span, opened, place, owner))
-        for place in [at for at, event in enumerate(events) if "duration_s" in event.keys]:
-            event = events[place]
-            if self._lasts(place, event):
-                owner = owner_of(event.id, event.keys)
-                found.append((begin[place], self.finish[place], event.id, place, place, owner))
+                    continue
+            if "duration_s" in event.keys and self._lasts(place, event):
+                owner = owner_of(name, event.keys)
+                found.append((begin[place], self.finish[place], name, place, place, owner))
         root = self._root()
         return found if root is None else [*found, root]
 
@@ -237,13 +235,13 @@ class _Reader:
         self, intervals: list[Interval], causes: Sequence[Sequence[int]]
     ) -> Sequence[Interval]:
         """The intervals, owned by the tool call or lasting event inside which they went on."""
-        types = self.types
+        events = self.events
         by_opening = {interval[3]: interval for interval in intervals}
         holders = {
             opened
             for opened, interval in by_opening.items()
             # An activation is no holder: an interval names its activation itself.
-            if types[opened] == "tool_call" or opened == interval[4]
+            if events[opened].type == "tool_call" or opened == interval[4]
         }
         inside: dict[str, tuple[int, str]] = {}
         for inner in intervals if holders else ():
@@ -269,19 +267,19 @@ class _Reader:
 
     def _divide(self, intervals: Sequence[Interval]) -> tuple[list[int], int]:
         """Own work by the event that completes it, and how much went on at once."""
-        types = self.types
+        events = self.events
         parts: defaultdict[str, list[Interval]] = defaultdict(list)
         for interval in intervals:
             owner = interval[5]
             if owner is not None:
                 parts[owner].append(interval)
-        own_work = [0] * len(types)
+        own_work = [0] * len(events)
         starts: list[int] = []
         ends: list[int] = []
         for low, high, name, opened, closed, _ in intervals:
             if high < low:
                 self.flags.add("skewed")
-            elif types[opened] == _WAITING:
+            elif events[opened].type == _WAITING:
                 continue
             elif name in parts:
                 own_work[closed] += fill_gaps(low, high, parts[name], starts, ends)

@@ -225,9 +225,8 @@ class Online:
         """
         if not self._is_told() or self._clock.open or len(self._events) != len(trace.events):
             return measure(trace)
-        facts = Facts(replace(trace, events=tuple(self._events)))
-        facts.graph = self._graph()
-        return measure_facts(facts)
+        known = replace(trace, events=tuple(self._events))
+        return measure_facts(Facts(known, graph=self._graph()))
 
     def _is_told(self) -> bool:
         """Let the clock catch up; say whether what it shows can be relied on."""

@@ -63,7 +63,7 @@ def score_facts(
             findings.take(one, facts)
     topology = _topology(facts) or trace.topology
     given, failed = _ask(trace, functions, findings, topology)
-    facts.outcome = find_outcome(trace, given)
+    facts.settle(find_outcome(trace, given))
     for one in COMPONENTS:
         if one.needs_outcome:
             findings.take(one, facts)

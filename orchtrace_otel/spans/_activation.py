@@ -138,6 +138,7 @@ class Elsewhere(Activation):
         self.span_id = f"{self._span_context.span_id:016x}"
         self.is_closed = False
         self._parent_context = context
+        self._link = None
         self._flow = None
         self._owner = unit()
         self.agent = self.instance = ""

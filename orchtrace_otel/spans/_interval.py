@@ -43,6 +43,7 @@ class Interval:
 
     __slots__ = (
         "_flow",
+        "_link",
         "_owner",
         "_parent_context",
         "_span_context",
@@ -71,7 +72,7 @@ class Interval:
         links: list[Link] = []
         if edges:
             attributes[a.EDGES] = [f"{kind}:{event_id}" for kind, (event_id, _) in edges]
-            links = [Link(where) for _, (_, where) in edges]
+            links = [link for _, (_, link) in edges]
         self.span = span = run.tracing.tracer.start_span(
             name, context=context, attributes=attributes, links=links, start_time=run.now()
         )
@@ -83,6 +84,7 @@ class Interval:
         run.open_spans += 1
         self._written = attributes
         self._parent_context = context
+        self._link: Link | None = None
         self._flow: Flow | None = None
         self._owner: Unit | None = None
         if run.watcher is not None:
@@ -91,12 +93,16 @@ class Interval:
     @property
     def opened(self) -> Mark:
         """The event that began it."""
-        return Mark(self.span_id + self.ends[0], self._span_context)
+        return Mark(self.span_id + self.ends[0], self._link or self._linked())
 
     @property
     def closed(self) -> Mark:
         """The event that ended it; edges may start there once it is closed."""
-        return Mark(self.span_id + self.ends[1], self._span_context)
+        return Mark(self.span_id + self.ends[1], self._link or self._linked())
+
+    def _linked(self) -> Link:
+        self._link = Link(self._span_context)
+        return self._link
 
     def become(self, span_context: SpanContext) -> None:
         """Give its span another context of the same ids.
@@ -108,6 +114,7 @@ class Interval:
         if isinstance(span, (ReadableSpan, trace.NonRecordingSpan)):
             setattr(span, _CONTEXT, span_context)
             self._span_context = span_context
+            self._link = None
 
     @property
     def written(self) -> Attributes:
@@ -164,7 +171,7 @@ class Interval:
         more: dict[str, Value] = dict(attributes) if attributes else {}
         if edges:
             for _, mark in edges:
-                self.span.add_link(mark.context)
+                self.span.add_link(mark.link.context)
             more[a.EDGES_CLOSE] = [f"{kind}:{mark.event_id}" for kind, mark in edges]
         if status != "ok":
             more[a.STATUS] = status

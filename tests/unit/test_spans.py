@@ -114,6 +114,22 @@ def test_spans_carry_the_conventions_names_and_ours() -> None:
     assert measures < {a.METRIC_PREFIX + name for name in trace.metrics or {}}
 
 
+def test_effects_of_one_span_share_its_link() -> None:
+    """What waits to be exported is looked through by the garbage collector: it is kept small."""
+
+    @orchtrace.team
+    def lead() -> None:
+        found = [look_up() for _ in range(3)]
+        with orchtrace.aggregate(found):
+            critic()
+
+    with recording() as captured:
+        lead()
+    links = [link for span in captured.spans for link in span.links]
+    causes = {link.context.span_id for link in links}
+    assert len({id(link) for link in links}) == len(causes) < len(links)
+
+
 def test_every_edge_is_a_link_too() -> None:
     """What the arrays name is linked, in their order, so that any backend shows it."""
     with recording() as captured:

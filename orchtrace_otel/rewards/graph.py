@@ -236,23 +236,26 @@ class _Reader:
     ) -> Sequence[Interval]:
         """The intervals, owned by the tool call or lasting event inside which they went on."""
         events = self.events
-        by_opening = {interval[3]: interval for interval in intervals}
+        # An activation is no holder: an interval names its activation itself.
         holders = {
-            opened
-            for opened, interval in by_opening.items()
-            # An activation is no holder: an interval names its activation itself.
-            if events[opened].type == "tool_call" or opened == interval[4]
+            one[3] for one in intervals if events[one[3]].type == "tool_call" or one[3] == one[4]
         }
-        inside: dict[str, tuple[int, str]] = {}
-        for inner in intervals if holders else ():
-            for source in causes[inner[3]]:
-                if source in holders and self._is_around(by_opening[source], inner, by_opening):
-                    # The innermost is the one that began last.
-                    outer, name = by_opening[source], inner[2]
-                    around = (outer[0], outer[2])
-                    inside[name] = max(inside.get(name, around), around)
-        if not inside:
+        held = [
+            (source, inner)
+            for inner in (intervals if holders else ())
+            for source in causes[inner[3]]
+            if source in holders
+        ]
+        if not held:  # in most runs no tool calls anything
             return intervals
+        by_opening = {interval[3]: interval for interval in intervals}
+        inside: dict[str, tuple[int, str]] = {}
+        for source, inner in held:
+            outer, name = by_opening[source], inner[2]
+            if self._is_around(outer, inner, by_opening):
+                # The innermost is the one that began last.
+                around = (outer[0], outer[2])
+                inside[name] = max(inside.get(name, around), around)
         return [
             (*interval[:5], inside[interval[2]][1]) if interval[2] in inside else interval
             for interval in intervals

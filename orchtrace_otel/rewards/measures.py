@@ -30,8 +30,7 @@ class Run(NamedTuple):
         peak: How many pieces of own work went on at once; None as for `work_ns`.
         tokens: All tokens; None where some are unknown.
         protocol_tokens: Those on decisions, delegations, messages and aggregates.
-        useful_tokens: Those on events that led to the answer; None on a cycle too.
-        answered: Whether the run has an answer.
+        useful_tokens: Those on events that led to the answer, 0 without one; None on a cycle too.
     """
 
     work_ns: int | None = None
@@ -41,7 +40,6 @@ class Run(NamedTuple):
     tokens: int | None = None
     protocol_tokens: int | None = None
     useful_tokens: int | None = None
-    answered: bool = True
 
 
 def work(run: Run) -> float | None:
@@ -150,8 +148,6 @@ def waste(run: Run) -> float | None:
     """
     if run.tokens is None or run.useful_tokens is None:
         return None
-    if run.tokens and not run.answered:
-        return 1.0
     return _ratio(run.tokens - run.useful_tokens, run.tokens, 0.0)
 
 
@@ -193,7 +189,6 @@ def measure_facts(facts: Facts) -> tuple[dict[str, float], frozenset[str]]:
 def read_run(facts: Facts) -> Run:
     """Read what the measures need."""
     graph, tokens, chains = facts.graph, facts.tokens, facts.chains
-    useful, answered = _useful_tokens(facts) if facts.is_causal else (None, False)
     return Run(
         work_ns=sum(graph.own_work) if facts.is_timed else None,
         span_ns=None if chains is None else max(chains, default=graph.first) - graph.first,
@@ -203,21 +198,17 @@ def read_run(facts: Facts) -> Run:
         protocol_tokens=(
             None if tokens is None else protocol_tokens(facts.events, tokens, graph.stop)
         ),
-        useful_tokens=useful,
-        answered=answered,
+        useful_tokens=_useful_tokens(facts),
     )
 
 
-def _useful_tokens(facts: Facts) -> tuple[int | None, bool]:
-    """Tokens on what led to the answer, None where unknown, and whether anything did."""
+def _useful_tokens(facts: Facts) -> int | None:
+    """Tokens on what led to the answer; None where that is unknown."""
     tokens = facts.tokens
-    if tokens is None:
-        return None, True
-    answered = facts.answer is not None or facts.is_stop_useful
-    if not tokens:
-        return 0, answered
-    useful = facts.useful
-    return sum(count for place, count in tokens.items() if place in useful), answered
+    if tokens is None or not facts.is_causal:
+        return None
+    useful = facts.useful if tokens else ()
+    return sum(count for place, count in tokens.items() if place in useful)
 
 
 def _elapsed(graph: Graph) -> int | None:

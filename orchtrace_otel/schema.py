@@ -118,19 +118,20 @@ def _refuse_unwritable(document: Json) -> None:
 
 # --- reading --------------------------------------------------------------------------
 
-# To see in one pass whether a text may hold an integer beyond 64 bits, which orjson
-# would silently read as a float: all digits become 0, all else but the sign a space.
-_DIGITS: Final = bytes(
-    ord("0") if chr(byte).isdigit() and byte < 128 else byte if byte == ord("-") else ord(" ")  # noqa: PLR2004
-    for byte in range(256)
+# To see in one pass whether a text may hold an integer beyond 64 bits, which orjson would
+# silently read as a float: all digits become 0, and what a number may follow a space. Within
+# texts, such as ids, digits mostly follow something else.
+_PLAIN: Final = dict.fromkeys(b"0123456789", b"0") | dict.fromkeys(b" \t\r\n:,[", b" ")
+_DIGITS: Final = b"".join(
+    _PLAIN.get(byte, b"-" if byte == ord("-") else b"x") for byte in range(256)
 )
-_LONG: Final = (b"0" * 20, b"-" + b"0" * 19)
+_LONG: Final = (b" " + b"0" * 20, b" -" + b"0" * 19)
 
 
 def _parse(text: str | bytes) -> Any:
     try:
         data = text.encode() if isinstance(text, str) else text
-        digits = data.translate(_DIGITS)
+        digits = (b" " + data).translate(_DIGITS)
         if not any(long in digits for long in _LONG):
             return orjson.loads(data)
     except ValueError:

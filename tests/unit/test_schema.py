@@ -365,6 +365,15 @@ def test_what_can_be_read_can_be_written(value: object) -> None:
     assert repr(read) == repr(list(value) if isinstance(value, tuple) else value)
 
 
+@pytest.mark.parametrize("number", [2**63, 2**64 - 1, 2**64, -(2**63), -(2**63) - 1, 10**30])
+@pytest.mark.parametrize("before", ["", " ", "\n", "\t", "\r", "[", "[1,", '{"a":', "[ ", "[1, "])
+def test_whole_numbers_stay_exact_wherever_they_stand(number: int, before: str) -> None:
+    """Of 19 digits, 20 or more, after whatever a number may follow."""
+    value = before + str(number) + {"[": "]", "{": "}"}.get(before[:1], "")
+    text = json.dumps(document(event(x="HERE", id=f"{10**31}"))).replace('"HERE"', value)
+    assert schema.load(text).events[0]["x"] == json.loads(value)
+
+
 def nested(depth: int) -> str:
     """JSON text of a document with arrays that deep."""
     text = json.dumps(document(event(x="HERE")))

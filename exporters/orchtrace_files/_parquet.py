@@ -18,12 +18,13 @@ from urllib.parse import parse_qsl
 from weakref import WeakSet
 
 from orchtrace_otel.content.folders import Folder, LocalFolder, open_folder
-from orchtrace_otel.content.store import open_store
+from orchtrace_otel.content.store import Store, open_store
 from orchtrace_otel.errors import ConfigError
-from orchtrace_otel.tables.arrow import flat, pyarrow, schema
+from orchtrace_otel.tables.arrow import pyarrow, schema
+from orchtrace_otel.tables.gathering import flat
 from orchtrace_otel.tables.inlining import inline
 from orchtrace_otel.tables.lake import LATE, SUFFIX
-from orchtrace_otel.tables.rows import rows_of
+from orchtrace_otel.tables.rows import Rows, rows_of
 from orchtrace_otel.tables.spool import revision_of, storable
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ MAX_EVENTS: Final = 50_000
 MAX_SECONDS: Final = 60.0
 _MOST_KEPT: Final = 4
 """How many times `max_events` are kept while nothing can be written; then the oldest are lost."""
-_PIECE: Final = 64
+_PIECE: Final = 256
 _NANO: Final = 10**9
 _ORDER: Final = ("events", "edges", "turns", "rewards", "decisions", "runs")
 """`runs` last: a part counts once it stands there."""
@@ -242,14 +243,19 @@ def _once(traces: Sequence[Trace]) -> list[Trace]:
 
 
 def _in_pieces(traces: Sequence[Trace], content: str | None) -> Iterator[dict[str, Any]]:
-    """Make tables of a few runs at a time: their rows are many small objects, best soon gone."""
+    """Make tables of some runs at a time: what is in Arrow takes less memory than in Python."""
     with ExitStack() as stack:
         store = None if content is None else stack.enter_context(open_store(content))
         for start in range(0, len(traces), _PIECE):
-            rows = [rows_of(trace) for trace in traces[start : start + _PIECE]]
-            if store is not None:
-                inline((turn for one in rows for turn in one.turns), store)
-            yield flat(rows)
+            yield flat(_rows(traces[start : start + _PIECE], store))
+
+
+def _rows(traces: Sequence[Trace], store: Store | None) -> Iterator[Rows]:
+    for trace in traces:
+        rows = rows_of(trace)
+        if store is not None:
+            inline(rows.turns, store)
+        yield rows
 
 
 def put_part(folder: Folder, part: str, tables: Mapping[str, Any]) -> None:

@@ -19,7 +19,8 @@ from orchtrace_otel.datasets.choosing import choose
 from orchtrace_otel.datasets.contents import Contents
 from orchtrace_otel.datasets.runs import Dropped, Group, Record, Run
 from orchtrace_otel.datasets.writer import Outcome, Writer, open_writer
-from orchtrace_otel.tables.arrow import flat, nest, nested_schema, pyarrow, unnest
+from orchtrace_otel.tables.arrow import nest, nested_schema, pyarrow, unnest
+from orchtrace_otel.tables.gathering import flat
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -1,7 +1,7 @@
 """The tables in Arrow: versioned schemas, rows to tables and back, one row a run.
 
-pyarrow is loaded when it is first needed. `flat` gives the six tables, as they lie in
-files; `nest` folds them into one table with a row a run, the other tables being lists
+pyarrow is loaded when it is first needed. `gathering.flat` makes the six tables, as they
+lie in files; `nest` folds them into one table with a row a run, the other tables being lists
 of structs in it: that is what engines pass around, for a row is a whole run.
 """
 
@@ -12,20 +12,18 @@ from collections import Counter
 from contextlib import suppress
 from functools import cache
 from importlib import import_module
-from itertools import pairwise, repeat
-from operator import itemgetter
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
 from orchtrace_otel.errors import MissingDependencyError, TraceFormatError
 from orchtrace_otel.model import read_json
-from orchtrace_otel.tables.columns import MEANINGS, TABLES, VERSION, Column
-from orchtrace_otel.tables.misfits import dump_json, fits_all, keep_spelling, put_aside
+from orchtrace_otel.tables.columns import MAPS, MEANINGS, TABLES, VERSION, Column
 from orchtrace_otel.tables.rows import ALL, Rows
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping
 
     from orchtrace_otel.model import Json
 
@@ -47,7 +45,8 @@ def pyarrow(part: str = "") -> Any:
 
 
 @cache
-def _types() -> Mapping[str, Any]:
+def arrow_types() -> Mapping[str, Any]:
+    """Return the Arrow type of each kind of column."""
     pa: Any = pyarrow()
     text, number = pa.string(), pa.float64()
     return {
@@ -69,7 +68,7 @@ def schema(table: str) -> Any:
     """Return the Arrow schema of one of the tables; its metadata has the layout's version."""
     pa: Any = pyarrow()
     fields = [
-        pa.field(column.name, _types()[column.kind], metadata=_about(column))
+        pa.field(column.name, arrow_types()[column.kind], metadata=_about(column))
         for column in TABLES[table]
     ]
     about = {_VERSION_KEY: f"{table} {VERSION}".encode(), b"about": MEANINGS[table].encode()}
@@ -97,83 +96,6 @@ def _run_fields() -> list[Any]:
         pa.field("own_rewards", field.type) if field.name == "rewards" else field
         for field in schema("runs")
     ]
-
-
-# --- rows to tables -------------------------------------------------------------------
-
-
-def flat(runs: Sequence[Rows]) -> dict[str, Any]:
-    """Return the six tables of some runs, each in the order of the runs."""
-    return {
-        "runs": _table("runs", [rows.run for rows in runs]),
-        **{
-            name: _table(name, [row for rows in runs for row in getattr(rows, name)])
-            for name in ALL
-        },
-    }
-
-
-def _table(name: str, rows: list[Json]) -> Any:
-    pa: Any = pyarrow()
-    columns = TABLES[name]
-    extras: dict[int, Json] = {
-        place: row["extra"] for place, row in enumerate(rows) if "extra" in row
-    }
-    known = set[str]().union(*rows)
-    arrays = [
-        _array(column, rows, extras)
-        if column.name in known
-        else pa.nulls(len(rows), _types()[column.kind])
-        for column in columns[:-1]
-    ]
-    texts: list[str | None] = [None] * len(rows)
-    for place, extra in extras.items():
-        texts[place] = dump_json(extra)
-    arrays.append(pa.array(texts, pa.string()))
-    return pa.Table.from_arrays(arrays, schema=schema(name))
-
-
-def _array(column: Column, rows: list[Json], extras: dict[int, Json]) -> Any:
-    pa: Any = pyarrow()
-    name, kind = column.name, column.kind
-    of_type = _types()[kind]
-    try:
-        values: list[Any] = list(map(itemgetter(name), rows))  # much the faster way
-    except KeyError:
-        values = list(map(dict[str, Any].get, rows, repeat(name)))
-    held = set(map(type, values))
-    if held <= _NOTHING:
-        return pa.nulls(len(values), of_type)
-    if kind == "json":
-        values = [None if value is None else dump_json(value) for value in values]
-        return pa.array(values, of_type)
-    if kind in _NUMBERS and not column.is_derived and _may_be_respelled(kind, held):
-        keep_spelling(column, values, extras)
-        held = set(map(type, values))
-    if fits_all(kind, values, held):
-        try:
-            return pa.array(_pairs(values) if kind in _MAPS else values, of_type)
-        except (pa.ArrowException, UnicodeError, OverflowError):
-            pass
-    put_aside(column, values, extras)
-    return pa.array(_pairs(values) if kind in _MAPS else values, of_type)
-
-
-_NOTHING: Final = frozenset({type(None)})
-_NUMBERS: Final = frozenset({"whole", "number", "numbers"})
-
-
-def _may_be_respelled(kind: str, held: set[type]) -> bool:
-    return kind == "numbers" or (float if kind == "whole" else int) in held
-
-
-_MAPS: Final = frozenset({"numbers", "words"})
-
-
-def _pairs(values: list[Any]) -> list[Any]:
-    # Calls of one run share what their team earned.
-    pairs = {id(value): list(value.items()) for value in values if value is not None}
-    return [pairs.get(id(value)) for value in values]
 
 
 # --- one row a run --------------------------------------------------------------------
@@ -276,7 +198,7 @@ def _pylist(table: Any, name: str) -> list[Json]:
             continue
         values = array.to_pylist()
         kind = kinds.get(column, "text")
-        read = dict if kind in _MAPS else read_document if kind == "json" else None
+        read = dict if kind in MAPS else read_document if kind == "json" else None
         for row, value in zip(rows, values, strict=True):
             if value is not None:
                 row[column] = value if read is None else read(value)

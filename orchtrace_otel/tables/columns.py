@@ -28,6 +28,9 @@ KINDS: Final[Mapping[str, str]] = {
 }
 """What a column may hold, and the Arrow type it has; `json` is text of any JSON value."""
 
+MAPS: Final = frozenset({"numbers", "words"})
+"""Kinds that are mappings."""
+
 
 class Column(NamedTuple):
     """One column: what it holds, what it says, in which unit, and whether it is computed."""

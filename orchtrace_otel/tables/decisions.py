@@ -18,15 +18,14 @@ _ACTIONS: Final = frozenset(
 )
 _POINT: Final = frozenset({"decision_point", "features", "answer_now", "stop_probability"})
 """Keys of which an event has one where the run could have stopped there."""
-_TAKEN: Final = tuple(
-    (name, {"target": "to", "legal_actions": "candidates"}.get(name, name))
-    for name in (
-        *("instance", "activation", "name", "decision", "target", "chosen", "legal_actions"),
-        *("decision_point", "features", "behavior_prob", "policy_version", "turns", "tokens"),
-        "answer_now",
+_COLUMNS: Final = {"to": "target", "candidates": "legal_actions"} | {
+    key: key
+    for key in (
+        *("instance", "activation", "name", "decision", "chosen", "decision_point"),
+        *("features", "behavior_prob", "policy_version", "turns", "tokens", "answer_now"),
     )
-)
-"""Columns that are keys of the event, and which."""
+}
+"""Keys of an event that have a column, and its name."""
 
 
 def decision_rows(
@@ -43,24 +42,31 @@ def decision_rows(
     state = hashlib.sha256(_bytes(trace.task_id))
     for event in trace.events:
         verb, keys = event.verb, event.keys
-        is_point = not _POINT.isdisjoint(keys)
+        is_point = not keys.keys().isdisjoint(_POINT)
         if verb not in _ACTIONS and not is_point:
             continue
-        row = _row(event, joined)
-        if is_point:
-            points.append((row, event))
-        row["run_id"] = run_id
-        row["task_id"] = row["group_id"] = trace.task_id
-        place = where.get(str(keys.get("activation", "")))
-        # A spawn's own role is that of whom it spawned.
-        role = place.role if place is not None else keys.get("role") if verb != "spawn" else None
-        if role is not None:
-            row["role"] = role
         here = state.copy()
         here.update(_bytes("at", event.agent, keys.get("name"), keys.get("decision_point")))
-        row["state_hash"] = here.hexdigest()[:32]
-        row["index"] = len(rows)
         state.update(_bytes(verb, event.agent, keys.get("to"), keys.get("chosen")))
+        row: Json = {
+            "run_id": run_id,
+            "task_id": trace.task_id,
+            "group_id": trace.task_id,
+            "index": len(rows),
+            "id": event.id,
+            "t": event.t,
+            "agent": event.agent,
+            "action": verb,
+            "state_hash": here.hexdigest()[:32],
+            "done": False,
+        }
+        _add_keys(row, keys)
+        _add_role(row, keys, where)
+        rewards = joined.of_event.get(event.id)
+        if rewards:
+            row["rewards"] = rewards
+        if is_point:
+            points.append((row, event))
         rows.append(row)
     _add_points(points)
     if rows:
@@ -73,26 +79,22 @@ def _bytes(*parts: Any) -> bytes:
     return repr(parts).encode("utf-8", "backslashreplace")
 
 
-def _row(event: Event, joined: Joined) -> Json:
-    row: Json = {
-        "id": event.id,
-        "t": event.t,
-        "agent": event.agent,
-        "action": event.verb,
-        "done": False,
-    }
-    known = event.keys.get
-    for name, key in _TAKEN:
-        value = known(key)
-        if value is not None:
-            row[name] = value
+def _add_keys(row: Json, keys: Mapping[str, Any]) -> None:
+    for key, value in keys.items():
+        if key in _COLUMNS and value is not None:
+            row[_COLUMNS[key]] = value
     for name in ("chosen", "legal_actions"):
         if isinstance(row.get(name), str):
             row[name] = [row[name]]
-    rewards = joined.of_event.get(event.id)
-    if rewards:
-        row["rewards"] = rewards
-    return row
+
+
+def _add_role(row: Json, keys: Mapping[str, Any], where: Mapping[str, Place]) -> None:
+    place = where.get(str(keys.get("activation", "")))
+    # A spawn's own role is that of whom it spawned.
+    is_own = place is None and row["action"] != "spawn"
+    role = keys.get("role") if is_own else None if place is None else place.role
+    if role is not None:
+        row["role"] = role
 
 
 def _add_points(points: Sequence[tuple[Json, Event]]) -> None:
@@ -126,10 +128,18 @@ def _tokens_after(trace: Trace) -> dict[str, float]:
     found: dict[str, float] = {}
     for event in reversed(trace.events):
         tokens = event.keys.get("tokens")
-        if tokens and isinstance(tokens, int | float) and math.isfinite(total + _as_float(tokens)):
-            total += _as_float(tokens)
+        if tokens:
+            total = _sum(total, tokens)
         found[event.id] = total
     return found
+
+
+def _sum(total: float, tokens: object) -> float:
+    """Return a sum; what is no number, or would make it infinite, counts for nothing."""
+    if not isinstance(tokens, int | float):
+        return total
+    more = total + _as_float(tokens)
+    return more if math.isfinite(more) else total
 
 
 def _as_float(number: float) -> float:

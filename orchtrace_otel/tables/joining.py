@@ -111,7 +111,7 @@ def _turns_by_target(trace: Trace) -> dict[str, str]:
     found: dict[str, str] = {}
     for event in trace.events:
         turns = event.keys.get("turns")
-        if not isinstance(turns, list | tuple):
+        if not turns or not isinstance(turns, list | tuple):
             continue
         ids = cast("Sequence[object]", turns)
         if len(ids) == 1:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import orjson
@@ -49,8 +50,8 @@ def fits_all(kind: str, values: list[Any], held: set[type]) -> bool:
     inside = _INSIDE.get(kind)
     if inside is None:
         return True
-    distinct = {id(value): value for value in values if value}
-    return all(_types_inside(value) <= inside for value in distinct.values())
+    distinct = {id(value): value for value in values if value}.values()
+    return set(map(type, chain.from_iterable(map(_inner, distinct)))) <= inside
 
 
 def _types_inside(value: Any) -> set[type]:
@@ -69,7 +70,7 @@ def keep_spelling(column: Column, values: list[Any], extras: dict[int, Json]) ->
     The column has it all the same: 2 in a column of doubles, 2.0 in one of integers.
     """
     for place, value in enumerate(values):
-        if _is_respelled(column.kind, value):
+        if value is not None and _is_respelled(column.kind, value):
             extras[place] = {**extras.get(place, {}), column.name: value}
             if column.kind == "whole":
                 values[place] = int(value)

@@ -59,23 +59,26 @@ def turn_rows(trace: Trace, joined: Joined, where: Mapping[str, Place], run_id: 
     if not records:
         return []
     events = {event.id: event for event in trace.events}
-    episode = episode_of(trace)
+    of_run = {
+        "run_id": run_id,
+        "task_id": trace.task_id,
+        "group_id": trace.task_id,
+        "episode_id": episode_of(trace),
+        "done": False,
+    }
     seen: Counter[Any] = Counter()
     rows: list[Json] = []
     for index, record in enumerate(records):
-        row = {key: value for key, value in record.items() if value is not None}
-        if not row.keys() <= TURN_FIELDS or len(row) < len(record):
-            row = _split(record)
+        is_plain = record.keys() <= TURN_FIELDS and None not in record.values()
+        row = {**(record if is_plain else _split(record)), **of_run}
         instance = row.get("instance") or row.get("agent")
-        row["run_id"] = run_id
-        row["task_id"] = row["group_id"] = trace.task_id
-        row["episode_id"] = episode
         row["index"] = index
         row["agent_index"] = seen[instance]
         seen[instance] += 1
         _add_place(row, where.get(row.get("activation", "")))
         _add_event(row, events.get(row.get("event", "")))
-        _add_numbers(row, joined)
+        _add_rewards(row, joined)
+        _add_numbers(row)
         rows.append(row)
     _add_ends(rows)
     _add_returns(rows, joined.of_run)
@@ -114,29 +117,33 @@ def _add_event(row: Json, event: Event | None) -> None:
     if event is None:
         return
     row["verb"] = event.verb
-    if "decision" in event.keys:
-        row["decision"] = event["decision"]
-    if "behavior_prob" in event.keys:
-        row["behavior_prob"] = event["behavior_prob"]
+    for key in ("decision", "behavior_prob"):
+        if key in event.keys:
+            row[key] = event.keys[key]
 
 
-def _add_numbers(row: Json, joined: Joined) -> None:
+def _add_rewards(row: Json, joined: Joined) -> None:
     turn = row.get("id", "")
-    given = (
-        ("rewards", joined.of_turn.get(turn)),
-        ("agent_rewards", _of_agent(row, joined)),
-        ("run_rewards", joined.of_run),
-        ("credit", joined.credit.get(turn)),
-        ("contradictory", _disagreeing(row, joined)),
-    )
-    for name, value in given:
-        if value:
-            row[name] = value
-    if "advantage" in joined.of_turn.get(turn, ()):
-        row["advantage"] = joined.of_turn[turn]["advantage"]
-    known = [row[side] for side in ("input_tokens", "output_tokens") if side in row]
-    if len(known) == 2:  # noqa: PLR2004 - read and written
-        row["cost"] = sum(known)
+    own = joined.of_turn.get(turn)
+    if own:
+        row["rewards"] = own
+        if "advantage" in own:
+            row["advantage"] = own["advantage"]
+    if joined.of_run:
+        row["run_rewards"] = joined.of_run
+    if joined.credit.get(turn):
+        row["credit"] = joined.credit[turn]
+    of_agent = _of_agent(row, joined) if joined.of_agent else None
+    if of_agent:
+        row["agent_rewards"] = of_agent
+    disagreeing = _disagreeing(row, joined) if joined.contradictory else None
+    if disagreeing:
+        row["contradictory"] = disagreeing
+
+
+def _add_numbers(row: Json) -> None:
+    if "input_tokens" in row and "output_tokens" in row:
+        row["cost"] = row["input_tokens"] + row["output_tokens"]
     version = row.get("policy_version")
     if isinstance(version, str | int):
         row["policy_version_min"] = row["policy_version_max"] = str(version)
@@ -146,8 +153,6 @@ def _add_numbers(row: Json, joined: Joined) -> None:
 
 def _of_agent(row: Json, joined: Joined) -> dict[str, float]:
     """Return the rewards of a call's agent: the nearer name wins over the wider one."""
-    if not joined.of_agent:
-        return {}
     names = (row.get("role", ""), row.get("agent", ""), row.get("instance", ""))
     return {
         key: value
@@ -158,8 +163,6 @@ def _of_agent(row: Json, joined: Joined) -> dict[str, float]:
 
 
 def _disagreeing(row: Json, joined: Joined) -> list[str]:
-    if not joined.contradictory:
-        return []
     places = (row.get("id"), row.get("agent"), row.get("role"), row.get("instance"), None)
     found = {one for place in places for one in joined.contradictory.get(place, ())}
     return sorted(found)
@@ -168,7 +171,6 @@ def _disagreeing(row: Json, joined: Joined) -> list[str]:
 def _add_ends(rows: list[Json]) -> None:
     last: dict[Any, Json] = {}
     for row in rows:
-        row["done"] = False
         last[row.get("instance") or row.get("agent")] = row
     for row in last.values():
         row["done"] = True

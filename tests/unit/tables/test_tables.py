@@ -11,8 +11,9 @@ from hypothesis import example, given
 
 from orchtrace_otel.model import Event, Reward, Trace, Turn
 from orchtrace_otel.tables import TABLES, rows_of, trace_of
-from orchtrace_otel.tables.arrow import flat, nest, schema, unnest
+from orchtrace_otel.tables.arrow import nest, schema, unnest
 from orchtrace_otel.tables.columns import KINDS, VERSION
+from orchtrace_otel.tables.gathering import flat
 from tests.properties import strategies
 
 GENERATOR = Path(__file__).resolve().parents[3] / "docs" / "generate_tables.py"

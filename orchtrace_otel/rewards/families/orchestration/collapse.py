@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from orchtrace_otel.rewards.component import component
@@ -55,8 +56,8 @@ def why_spurious(facts: Facts) -> dict[int, str]:
     reasons = dict.fromkeys(_repeated(facts, found), "has an earlier one's brief")
     reasons |= dict.fromkeys(_idle(facts, found), "did nothing")
     useful = facts.useful
-    for at, one in enumerate(found):
-        if one.closed not in useful and not _led(facts, one):
+    for at in [at for at, one in enumerate(found) if one.closed not in useful]:
+        if not _led(facts, found[at]):
             reasons[at] = "led to no answer"
     return reasons
 
@@ -113,18 +114,17 @@ def _beside(facts: Facts, found: Sequence[Assignment]) -> set[int]:
 def _repeated(facts: Facts, found: Sequence[Assignment]) -> set[int]:
     """Assignments whose brief an earlier one under the same parent had."""
     events = facts.events
-    first: set[tuple[str | None, object]] = set()
+    gave = [(events[one.place], one.parent, at) for at, one in enumerate(found)]
+    briefs = [
+        (event.t, event.id, text(event.keys["content_ref"]), parent, at)
+        for event, parent, at in gave
+        if "content_ref" in event.keys  # none has where content is off
+    ]
+    first: set[tuple[str | None, str]] = set()
     repeated: set[int] = set()
-    for at in sorted(range(len(found)), key=lambda at: _when(facts, found[at])):
-        brief = text(events[found[at].place].keys.get("content_ref"))
+    for _, _, brief, parent, at in sorted(briefs, key=itemgetter(0, 1)):
         if brief is not None:
-            key = (found[at].parent, brief)
-            if key in first:
+            if (parent, brief) in first:
                 repeated.add(at)
-            first.add(key)
+            first.add((parent, brief))
     return repeated
-
-
-def _when(facts: Facts, one: Assignment) -> tuple[float, str]:
-    event = facts.events[one.place]
-    return event.t, event.id

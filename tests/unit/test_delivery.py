@@ -448,6 +448,47 @@ def test_a_run_that_ends_at_exit_is_delivered(tmp_path: Path) -> None:
     assert written(tmp_path) == ["last"]
 
 
+def test_log_events_of_what_waits_are_told_before_their_provider_ends(tmp_path: Path) -> None:
+    """Exit handlers run last come, first served: a logger provider of before `configure` waits."""
+    done = run(
+        """
+        from opentelemetry.sdk._logs import LoggerProvider
+
+        class Told:
+            is_over = False
+            def on_emit(self, record):
+                with open(os.path.join(folder, "told"), "a") as file:
+                    file.write("late " if self.is_over else "told ")
+            emit = on_emit
+            def shutdown(self):
+                self.is_over = True
+            def force_flush(self, timeout_millis=0):
+                return True
+
+        provider = LoggerProvider()
+        provider.add_log_record_processor(Told())
+
+        class Slow(ToFile):
+            def export(self, trace):
+                time.sleep(0.2)
+
+        orchtrace.configure(logger_provider=provider, exporters=[Slow()])
+
+        @orchtrace.team(reward=lambda answer: 1.0)
+        def lead():
+            ...
+
+        lead()
+        lead()
+        """,
+        tmp_path,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    words = (tmp_path / "told").read_text().split()
+    assert set(words) == {"told"}
+    assert len(words) % 2 == 0, "both runs tell the same"
+
+
 def test_a_process_that_exits_at_once_loses_only_what_waits(tmp_path: Path) -> None:
     """After `os._exit` nothing runs; what was delivered before is whole."""
     done = run(

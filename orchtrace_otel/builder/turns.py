@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from orchtrace_otel import attributes as a
 from orchtrace_otel.builder.events import NANO, Events
@@ -11,6 +11,16 @@ from orchtrace_otel.builder.records import SpanRecord
 from orchtrace_otel.builder.tree import Tree
 from orchtrace_otel.builder.values import UNKNOWN_USAGE, Usage, status, texts, usage, word
 from orchtrace_otel.model import Event, Json
+
+
+_RARE: Final = {
+    a.PROMPT_REF: "prompt_ref",
+    a.COMPLETION_REF: "completion_ref",
+    a.CONTENT_REF: "content_ref",
+    a.CAUSALITY: "causality",
+    a.POLICY_VERSION: "policy_version",
+}
+"""What few turns say: keys of their spans, and the fields of `Turn`, whose last ones they are."""
 
 
 class Tokens(NamedTuple):
@@ -112,10 +122,7 @@ def _turn(events: Events, call: _Call, owner: str, event_id: str) -> Json:
         "finish_reason": reasons[0] if reasons else None,
         "status": status(record),
         "event": event_id,
-        "prompt_ref": word(found, a.PROMPT_REF),
-        "completion_ref": word(found, a.COMPLETION_REF),
-        "content_ref": word(found, a.CONTENT_REF),
-        "causality": word(found, a.CAUSALITY),
-        "policy_version": word(found, a.POLICY_VERSION),
     }
+    if not _RARE.keys().isdisjoint(found):
+        turn |= {name: word(found, key) for key, name in _RARE.items()}
     return {key: value for key, value in turn.items() if value is not None}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections.abc import Mapping
+from dataclasses import fields
 from typing import Any
 
 import orjson
@@ -18,7 +19,7 @@ import orchtrace_otel as orchtrace
 from orchtrace_otel import attributes as a
 from orchtrace_otel import schema, spans
 from orchtrace_otel.builder import SpanRecord, build, distinct
-from orchtrace_otel.model import Edge, Json, Reward, Trace
+from orchtrace_otel.model import Edge, Json, Reward, Trace, Turn
 from orchtrace_otel.rewards import score
 from orchtrace_otel.testing import Captured
 from tests.given import given_rewards
@@ -572,6 +573,29 @@ def test_a_turn_of_an_agent_inside_a_turn_is_its_own() -> None:
 def test_a_model_called_below_a_span_from_outside_is_not_of_the_run() -> None:
     """Inline the host's own request span may be above it; offline nothing leads to the run."""
     assert sound(root(), chat(3, 77, **usage(5, 7)), stop()).turns == ()
+
+
+def test_a_turn_is_written_down_as_it_is_read() -> None:
+    """Every field that its span tells, in the order of `Turn`; what it does not tell is absent."""
+    told = {
+        a.RESPONSE_MODEL: "large-1",
+        a.PROVIDER: "openai",
+        a.FINISH_REASONS: ("stop",),
+        a.PROMPT_REF: "p",
+        a.COMPLETION_REF: "c",
+        a.CONTENT_REF: "t",
+        a.CAUSALITY: "inferred",
+        a.POLICY_VERSION: "7",
+    }
+    full = sound(root(), chat(3, **usage(5, 7), **told), stop())
+    bare = sound(root(), chat(3), stop())
+    for trace in (full, bare):
+        assert trace.stop is not None
+        assert [list(one.to_dict().items()) for one in trace.turns] == [
+            list(record.items()) for record in trace.stop["turn_records"]
+        ]
+    assert None not in {getattr(full.turns[0], field.name) for field in fields(Turn)}
+    assert bare.turns[0].prompt_ref is None
 
 
 # --- what was sent twice ------------------------------------------------------------------

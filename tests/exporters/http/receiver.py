@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+Answer = tuple[int, dict[str, str]]  # status and headers
+
 TLS = Path(__file__).parents[2] / "e2e" / "tls"
 
 
@@ -39,8 +41,8 @@ class Receiver(http.server.ThreadingHTTPServer):
     def __init__(self, port: int = 0) -> None:
         super().__init__(("127.0.0.1", port), _Handler)
         self.scheme = "http"
-        self.script: deque[tuple[int, dict[str, str]]] = deque()
-        self.otherwise: tuple[int, dict[str, str]] = (204, {})
+        self.script: deque[Answer] = deque()
+        self.otherwise: Answer = (204, {})
         self.most_lines = 1_000_000
         self.silent = threading.Event()
         self.may_answer = threading.Event()

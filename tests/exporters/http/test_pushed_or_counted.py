@@ -8,18 +8,15 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
-import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-
-pytest.importorskip("httpx")
 
 from orchtrace_http import HttpExporter
 from orchtrace_http._target import read_target
 from orchtrace_otel.schema import dump
 from orchtrace_otel.testing._samples import own_traces
+from tests.exporters.http.pushing import Quick, documents
 from tests.exporters.http.receiver import Receiver, receiver
-from tests.exporters.http.test_http import Quick, documents
 
 TRACE = own_traces(1)[0]
 SIZE_KIB = len(dump(TRACE)) / 1_024

@@ -20,6 +20,8 @@ DELETED: Final = "deleted"
 
 _MOST_PARSED: Final = 4_096
 """Documents that are kept parsed; a long conversation reads its history once."""
+_READ_ONCE: Final = "turn"
+"""The kind that is not: nothing else names a turn, so that whoever reads it has it."""
 _MOST_SEGMENTS: Final = 4
 """Segments of a remote store that are kept in memory."""
 
@@ -152,6 +154,8 @@ class Store:
             self.refresh()
             return self.get(ref)
         document = Document(place.kind, orjson.loads(body))
+        if place.kind == _READ_ONCE:
+            return document
         self._parsed[ref] = document
         if len(self._parsed) > _MOST_PARSED:
             self._parsed.popitem(last=False)

@@ -84,6 +84,11 @@ def begin() -> None:
     _contents.clear()
 
 
+def contents_of(job: Job) -> Contents:
+    """Return the content that a job reads; its store is opened once an export."""
+    return _contents.setdefault(job.content, Contents(job.content))
+
+
 def records(table: Any, job: Job) -> Any:
     """Make records of whole runs: the seam.
 
@@ -99,7 +104,7 @@ def records(table: Any, job: Job) -> Any:
     """
     pa: Any = pyarrow()
     writer = open_writer(job.format, job)
-    contents = _contents.setdefault(job.content, Contents(job.content))
+    contents = contents_of(job)
     rows: list[dict[str, Any]] = []
     for group in groups_of(table, job, writer, contents):
         task = {"cluster": group.cluster, "task_id": group.task_id, "split": group.split}
@@ -120,9 +125,10 @@ def groups_of(table: Any, job: Job, writer: Writer, contents: Contents) -> Itera
         ordered, key=lambda one: (one[0][0], one[1].run["task_id"])
     ):
         held = list(members)
-        group = Group(task, cluster, held[0][0][1], job)
-        group.runs = [Run(rows, contents, job) for _, rows in held]
-        yield group
+        found = [Run(rows, contents, job) for _, rows in held]
+        yield Group(task, cluster, held[0][0][1], job, list(found))
+        for run in found:
+            run.let_go()
 
 
 def outcomes(group: Group, writer: Writer) -> Iterator[Outcome]:

@@ -161,7 +161,7 @@ def _note(report: Report, bad: Bad) -> None:
 
 
 def _plan(spool: Spool, job: Job, report: Report) -> None:
-    contents = Contents(job.content)
+    contents = engine.contents_of(job)
     alike = 0
 
     def texts() -> Iterator[tuple[str, str]]:
@@ -200,8 +200,10 @@ def _tables(
 ) -> Iterator[Any]:
     done = 0
     for batch in engine.batches(_rows(spool, job, wanted, report)):
-        yield engine.planned(batch)
         done += sum(len(runs) for _, _, runs in batch)
+        table = engine.planned(batch)
+        batch.clear()  # all of it is in the table
+        yield table
         if progress is not None:
             progress(done, report.counts.runs)
 

@@ -143,6 +143,10 @@ class Run:
         """Whether somebody said what its task is; else its task is the run's own id."""
         return bool(self.row["task_id"] != self.row["run_id"])
 
+    def let_go(self) -> None:
+        """Forget the calls, which name their run: else both wait for Python's collector."""
+        self.calls = self.chosen = []
+
     def _label(self, job: Job) -> Label:
         settled = settle(row for row in self.rows.rewards if row.get("source") == "record")
         of_team = {key.component: value for key, value in settled.items() if key.unit == "team"}

@@ -10,6 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from enum import StrEnum
+from functools import cache
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeAlias
 
@@ -96,8 +97,12 @@ class Writer(ABC):
         return checked(self.name, self.loses, outcomes)
 
 
+@cache
 def known_writers() -> Mapping[str, Any]:
-    """Return the entry points of all installed formats by name."""
+    """Return the entry points of all installed formats by name.
+
+    They are looked for once a process: that goes through everything that is installed.
+    """
     return {entry.name: entry for entry in entry_points(group=GROUP)}
 
 

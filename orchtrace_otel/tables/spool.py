@@ -7,6 +7,8 @@ out in any order that is asked for, such as task by task.
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import groupby
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 import orjson
@@ -131,21 +133,18 @@ class Spool:
         """Say which cluster a task belongs to; a task is its own cluster unless said."""
         self._base.execute_many("insert or replace into tasks values (?, ?)", clusters)
 
-    def groups(self) -> Iterator[tuple[str, str, list[Trace]]]:
-        """Go through cluster by cluster and task by task: cluster, task, its runs by id."""
+    def groups(self) -> Iterator[tuple[str, str, Iterator[Trace]]]:
+        """Go through cluster by cluster and task by task: cluster, task, its runs by id.
+
+        Runs are read when they are asked for, and are gone with the next group.
+        """
         query = (
             "select coalesce(cluster, runs.task), runs.task, run from runs "
             "left join tasks on tasks.task = runs.task where not is_gone order by 1, 2, 3"
         )
-        held: tuple[str, str, list[Trace]] | None = None
-        for cluster, task, run in self._base.execute(query):
-            if held is None or held[:2] != (cluster, task):
-                if held is not None:
-                    yield held
-                held = (cluster, task, [])
-            held[2].append(self._trace(run))
-        if held is not None:
-            yield held
+        found = self._base.execute(query)
+        for (cluster, task), members in groupby(found, key=itemgetter(0, 1)):
+            yield cluster, task, (self._trace(run) for _, _, run in members)
 
     def runs(self) -> Iterator[Trace]:
         """Go through the runs in the order in which they were taken in.

@@ -59,7 +59,7 @@ def turn_rows(trace: Trace, joined: Joined, where: Mapping[str, Place], run_id: 
     if not records:
         return []
     events = {event.id: event for event in trace.events}
-    of_run = {
+    of_run: Json = {
         "run_id": run_id,
         "task_id": trace.task_id,
         "group_id": trace.task_id,

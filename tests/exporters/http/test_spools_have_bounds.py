@@ -1,5 +1,8 @@
 """Disk and memory have bounds and may fail: what that costs is counted, what is left arrives."""
 
+# pyright: reportPrivateUsage=false
+# A pause of the sender is set from outside: waiting for one would take its time.
+
 from __future__ import annotations
 
 import shutil

@@ -225,25 +225,27 @@ class Sender(threading.Thread):
 
     @contextmanager
     def _over_grpc(self) -> Iterator[Callable[[bytes], bool]]:
-        # As exporters connect again after a while; gRPC's own first pause is a second.
-        options = [
-            ("grpc.initial_reconnect_backoff_ms", 50),
-            ("grpc.max_reconnect_backoff_ms", 100),
-        ]
         address = f"127.0.0.1:{self._collector.grpc_port}"
-        with grpc.insecure_channel(address, options=options) as channel:
-            export = channel.unary_unary(GRPC_TRACES)
+        channel = grpc.insecure_channel(address)
 
-            def is_taken(batch: bytes) -> bool:
-                try:
-                    answer = export(batch, timeout=10)
-                except grpc.RpcError as error:
-                    if error.code() not in AGAIN:
-                        raise
-                    return False
-                return _is_whole(answer)
+        def is_taken(batch: bytes) -> bool:
+            nonlocal channel
+            try:
+                answer = channel.unary_unary(GRPC_TRACES)(batch, timeout=10)
+            except grpc.RpcError as error:
+                if error.code() not in AGAIN:
+                    raise
+                # As the official exporter does: in gRPC up to 1.73 a channel that was refused
+                # may never connect again, and later ones take their time.
+                channel.close()
+                channel = grpc.insecure_channel(address)
+                return False
+            return _is_whole(answer)
 
+        try:
             yield is_taken
+        finally:
+            channel.close()
 
 
 def _is_whole(answer: bytes) -> bool:
@@ -255,9 +257,14 @@ def _is_whole(answer: bytes) -> bool:
 
 
 def lines(store: Path) -> list[dict[str, Any]]:
-    """Return the documents in a store, all revisions."""
-    found = sorted(store.glob("traces*.jsonl"))
-    return [orjson.loads(line) for path in found for line in path.read_bytes().splitlines()]
+    """Return the documents in a store, all revisions; a line being written is not there yet."""
+    whole = (
+        line
+        for path in sorted(store.glob("traces*.jsonl"))
+        for line in path.read_bytes().splitlines(keepends=True)
+        if line.endswith(b"\n")
+    )
+    return [orjson.loads(line) for line in whole]
 
 
 def stored(store: Path) -> dict[str, dict[str, Any]]:

@@ -100,6 +100,7 @@ def test_a_kill_under_load_loses_nothing_and_doubles_nothing(seed: int, tmp_path
         eventually(lambda: settled(collector))
     finally:
         collector.stop()
+    assert all(path.read_bytes().endswith(b"\n") for path in tmp_path.glob("traces*.jsonl"))
     found = stored(tmp_path)
     assert {run_id: at_first(found[run_id]) for run_id in found} == as_stored(traces)
     assert all(schema.check(document) == [] for document in found.values())

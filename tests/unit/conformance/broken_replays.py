@@ -7,10 +7,10 @@ from typing import Any
 from orchtrace_otel import spans
 from orchtrace_otel.adapter import Adapter
 from orchtrace_otel.model import Trace
-from orchtrace_otel.replay.replayer import Replayer
+from orchtrace_otel.replay import Replayer, Score
 from orchtrace_otel.testing.conformance import CANARY
 from tests.unit.conformance.crew import Agent, Crew
-from tests.unit.conformance.crew_adapter import CrewAdapter, Score
+from tests.unit.conformance.crew_adapter import CrewAdapter
 from tests.unit.conformance.crew_kit import Broken, say
 
 

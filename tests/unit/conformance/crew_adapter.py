@@ -15,12 +15,10 @@ from orchtrace_otel._guard import guarded
 from orchtrace_otel.adapter import Adapter, Patches
 from orchtrace_otel.flow import Edge, Mark
 from orchtrace_otel.model import Trace
-from orchtrace_otel.replay import Change, Part
-from orchtrace_otel.replay.replayer import Replayer
+from orchtrace_otel.replay import Change, Part, Replayer, Score
 from orchtrace_otel.spans import Activation, Interval, Scope
 from tests.unit.conformance.crew import Agent, Answer, Crew, Model, Tool
 
-Score = Callable[[Any], float]
 Token = contextvars.Token[Context]
 
 PLAYING = otel_context.create_key("playing")

@@ -9,7 +9,7 @@ from orchtrace_datasets import groups
 from orchtrace_datasets.links import TABLES, Link, Links
 from orchtrace_datasets.provenance import SETTINGS, sampled, spared, version_span
 from orchtrace_datasets.stretches import Stretch, stretches
-from orchtrace_datasets.verifiers_nodes import Nodes, messages, tools
+from orchtrace_datasets.verifiers_nodes import Nodes, is_typed, messages, tools
 from orchtrace_otel.datasets import Call, Dropped, Group, Job, Need, Outcome, Record, Run, Writer
 from orchtrace_otel.errors import ConfigError
 
@@ -99,12 +99,17 @@ def _unwritable(run: Run) -> Iterator[Dropped]:
     """Leave out calls whose messages verifiers has no type for."""
     kept: list[Call] = []
     for call in run.chosen:
-        answer = messages(call.completion)
-        if messages(call.prompt) is None or not answer or answer[0]["role"] != "assistant":
-            yield Dropped("unwritable", run.id, call.id)
-        else:
+        if _is_writable(call):
             kept.append(call)
+        else:
+            yield Dropped("unwritable", run.id, call.id)
     run.chosen = kept
+
+
+def _is_writable(call: Call) -> bool:
+    answer = call.completion
+    is_answer = bool(answer) and answer[0]["role"] == "assistant"
+    return is_answer and is_typed(answer) and is_typed(call.prompt)
 
 
 def _episode(run: Run, group: Group, traces: list[Json]) -> Record:
@@ -176,10 +181,8 @@ class _Traces:
 
     def _add(self, nodes: Nodes, call: Call) -> None:
         tokens = sampled(call, self._group.job)
-        prompt, answer = messages(call.prompt), messages(call.completion)
-        if prompt is None or not answer:  # pragma: no cover - `_unwritable` left them out
-            return
-        nodes.add(call, prompt, answer[0], tokens, self._time(call)["end"])
+        answer = messages(call.completion)[0]
+        nodes.add(call, messages(call.prompt), answer, tokens, self._time(call)["end"])
         advantage = self._advantages.get(call.id)
         if advantage is not None:
             node = nodes.rows[nodes.of_call[call.id]]

@@ -29,24 +29,26 @@ _ROLES: Final[Mapping[str, str]] = {
 }
 
 
-def messages(said: Iterable[Json]) -> list[Json] | None:
-    """Return chat messages as verifiers types them; None where one has a role it lacks."""
-    made = [_message(one) for one in said]
-    known = [one for one in made if one is not None]
-    return known if len(known) == len(made) else None
+def is_typed(said: Iterable[Json]) -> bool:
+    """Whether verifiers has a type for each of some chat messages."""
+    return all(str(one["role"]) in _ROLES for one in said)
 
 
-def _message(said: Json) -> Json | None:
-    role = _ROLES.get(str(said["role"]))
-    if role is None:
-        return None
+def messages(said: Iterable[Json]) -> list[Json]:
+    """Return chat messages as verifiers types them; it must have a type for each."""
+    return [_message(one) for one in said]
+
+
+def _message(said: Json) -> Json:
+    role = _ROLES[str(said["role"])]
     made: Json = {"role": role, "content": said.get("content", "")}
     if role == "tool":
         made["tool_call_id"] = str(said.get("tool_call_id", ""))
     if role == "assistant":
-        made |= {key: said[key] for key in ("reasoning_content",) if key in said}
-        calls = [_tool_call(one) for one in said.get("tool_calls", ())]
-        made |= {"tool_calls": calls} if calls else {}
+        if "reasoning_content" in said:
+            made["reasoning_content"] = said["reasoning_content"]
+        if said.get("tool_calls"):
+            made["tool_calls"] = [_tool_call(one) for one in said["tool_calls"]]
     return made
 
 

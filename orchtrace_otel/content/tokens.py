@@ -59,14 +59,15 @@ class Tokens:
     @classmethod
     def from_dict(cls, document: Mapping[str, Any]) -> Self:
         """Read what `to_dict` wrote; keys that are not ours are left out."""
-        known: dict[str, Any] = {}
-        for one in fields(cls):
-            if one.name in document:
-                value: Any = document[one.name]
-                known[one.name] = tuple(value) if one.name in _LISTS else value
+        known = {
+            name: tuple(value) if name in _LISTS else value
+            for name, value in document.items()
+            if name in _FIELDS
+        }
         return cls(**known)
 
 
+_FIELDS: Final = frozenset(one.name for one in fields(Tokens))
 _LISTS: Final = frozenset({"prompt_ids", "ids", "logprobs", "mask"})
 _OF_POLICY: Final = ("tokenizer", "chat_template", "logprobs_kind")
 

@@ -30,31 +30,41 @@ def chat(messages: Iterable[Mapping[str, Any]], *, reasoning: bool = True) -> li
 
 
 def _said(message: Mapping[str, Any], *, reasoning: bool) -> Iterator[Json]:
-    parts = list(message.get("parts", ()))
-    results = [part for part in parts if part.get("type") == "tool_call_response"]
-    for part in results:
-        response = part.get("response", part.get("result"))
-        yield _clean({"role": "tool", "content": _text(response), "tool_call_id": part.get("id")})
-    if len(results) < len(parts) or not parts:
+    parts: list[Any] = []
+    for part in message.get("parts", ()):
+        if part.get("type") == "tool_call_response":
+            yield _result(part)
+        else:
+            parts.append(part)
+    if parts or not message.get("parts"):
         yield _one(message, parts, reasoning=reasoning)
 
 
-def _one(message: Mapping[str, Any], parts: list[Any], *, reasoning: bool) -> Json:
-    said: Json = {"role": str(message.get("role", "user")), "content": _content(parts)}
-    calls = [_call(part) for part in parts if part.get("type") == "tool_call"]
-    thought = [str(part.get("content", "")) for part in parts if part.get("type") == "reasoning"]
+def _result(part: Mapping[str, Any]) -> Json:
+    response = part.get("response", part.get("result"))
+    return _clean({"role": "tool", "content": _text(response), "tool_call_id": part.get("id")})
+
+
+def _one(message: Mapping[str, Any], parts: Iterable[Any], *, reasoning: bool) -> Json:
+    texts: list[str] = []
+    calls: list[Json] = []
+    thought: list[str] = []
+    for part in parts:
+        kind, content = part.get("type"), part.get("content", "")
+        if kind == "text" and isinstance(content, str):
+            texts.append(content)
+        elif kind == "tool_call":
+            calls.append(_call(part))
+        elif kind == "reasoning" and reasoning:
+            thought.append(str(content))
+    said: Json = {"role": str(message.get("role", "user")), "content": "".join(texts)}
     if calls:
         said["tool_calls"] = calls
-    if thought and reasoning:
+    if thought:
         said["reasoning_content"] = "\n".join(thought)
     if message.get("name"):
         said["name"] = message["name"]
     return said
-
-
-def _content(parts: list[Any]) -> str:
-    texts = (part.get("content") for part in parts if part.get("type") == "text")
-    return "".join(text for text in texts if isinstance(text, str))
 
 
 def _call(part: Mapping[str, Any]) -> Json:

@@ -17,6 +17,7 @@ from rich.console import Console, RenderableType
 from rich.text import Text
 
 _LONGEST: Final = 200
+_NARROWEST: Final = 40
 
 
 class _Console(Console):
@@ -27,8 +28,14 @@ class _Console(Console):
 
 @cache
 def console(*, stderr: bool = False) -> Console:
-    """Return the console of this process; its width is that of the terminal, or 80."""
-    return _Console(stderr=stderr, highlight=False, markup=False, emoji=False)
+    """Return the console of this process; its width is that of the terminal, or 80.
+
+    Nothing is drawn narrower than `_NARROWEST`: a narrower terminal wraps it, where numbers
+    without their names would help nobody.
+    """
+    made = _Console(stderr=stderr, highlight=False, markup=False, emoji=False)
+    made.width = max(made.width, _NARROWEST)
+    return made
 
 
 def out(*parts: RenderableType) -> None:
@@ -38,14 +45,6 @@ def out(*parts: RenderableType) -> None:
             if isinstance(part, Text):
                 part.rstrip()
             console().print(part, no_wrap=True, overflow="ellipsis", crop=True)
-    except BrokenPipeError:
-        _leave()
-
-
-def out_wrapped(part: RenderableType) -> None:
-    """Write something to standard output that wraps its own lines."""
-    try:
-        console().print(part)
     except BrokenPipeError:
         _leave()
 

@@ -41,10 +41,12 @@ class Traces(_ParamType):
             self.fail(f"there is no {str(path)!r}; `orchtrace demo` makes a first file", param, ctx)
         if not path.is_dir():
             return (path,)
-        found = sorted(path.glob("*.jsonl"), key=_by_age)
+        # Unlike glob this raises where the folder may not be read.
+        found = sorted((file for file in path.iterdir() if file.suffix == ".jsonl"), key=_by_age)
         files = tuple(file for file in found if not file.stem.endswith(("rewards", "losses")))
         if not files:
-            self.fail(f"no *.jsonl in the folder {str(path)!r}", param, ctx)
+            how = "`orchtrace convert` makes them of Parquet and of spans"
+            self.fail(f"no *.jsonl in the folder {str(path)!r}; {how}", param, ctx)
         return files
 
 

@@ -9,7 +9,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from orchtrace_otel.cli._console import print_error, print_note
-from orchtrace_otel.cli._files import late_files, shown, superseded
+from orchtrace_otel.cli._files import STDIN, late_files, shown, superseded
 from orchtrace_otel.schema import read_lines
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ class Reading:
                     self.read += 1
                     yield _with(line.trace, late.get(line.trace.trace_id))
                 else:
-                    self._fault(f"{shown(file)}:{line.number}: {line.faults[0]}")
+                    self._fault(f"{shown(file)}:{line.number}: {line.faults[0]}{self._hint(file)}")
             if empty:
                 self._fault(f"{shown(file)}: holds no trace")
         if self.faults > 1:
@@ -68,6 +68,15 @@ class Reading:
                 elif isinstance(item, Bad):
                     self._fault(f"{item.where}: {item.why}")
         return dict(found)
+
+    def _hint(self, file: Path) -> str:
+        """Say what to do with a file of spans; only the first fault is told."""
+        if self.faults or file == STDIN:
+            return ""
+        from orchtrace_otel.sources import kind_of  # noqa: PLC0415 - rarely any
+
+        is_of_spans = kind_of(file) is not None
+        return "; these are spans, of which `orchtrace convert` builds runs" if is_of_spans else ""
 
     def _fault(self, message: str) -> None:
         self.faults += 1

@@ -1,4 +1,4 @@
-"""What `export` and `convert` read: traces as JSON lines or Parquet, and files of spans."""
+"""What is read beside traces: for `export` and `convert` Parquet and spans, and stores."""
 
 from __future__ import annotations
 
@@ -37,6 +37,22 @@ class Place(_ParamType):
             return str(STDIN)
         if "://" not in text and not Path(text).exists():
             self.fail(f"there is no {text!r}; `orchtrace demo` makes a first file", param, ctx)
+        return text
+
+
+class Store(_ParamType):
+    """A folder of captured content, or a URL of one."""
+
+    name = "store"
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> str:
+        """Return where it is, or fail as a wrong usage: what is not there is no empty store."""
+        text = str(value)
+        if "://" not in text and not Path(text).expanduser().is_dir():
+            msg = f"there is no folder {text!r}; a run with content on makes a store"
+            self.fail(msg, param, ctx)
         return text
 
 

@@ -110,6 +110,16 @@ def number_of(value: float) -> str:
     return f"{number:.4g}"
 
 
+def counted(number: int, noun: str) -> str:
+    """Write how many there are of something.
+
+    Example:
+        >>> counted(1, "run"), counted(1200, "run")
+        ('1 run', '1,200 runs')
+    """
+    return f"{number:,} {noun}{'s' * (number != 1)}"
+
+
 _NUMBERS: Final = ("events", "agents", "edges", "tokens", "speed-up")
 _LONGEST_TEAM: Final = 24
 

@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from orchtrace_otel.cli._console import out_json, tell
+from orchtrace_otel.cli._sources import Store
+from orchtrace_otel.cli._summary import counted
 from orchtrace_otel.content import collect, delete_run, open_store
 
 if TYPE_CHECKING:
     from orchtrace_otel.content.collection import Collected
 
-_STORE: Final = click.argument("store", envvar="ORCHTRACE_STORE", metavar="STORE")
+_STORE: Final = click.argument("store", type=Store(), envvar="ORCHTRACE_STORE", metavar="STORE")
 _JSON: Final = click.option("--json", "as_json", is_flag=True, help="Write JSON.")
 
 
@@ -25,7 +27,7 @@ def command() -> None:
     """
 
 
-@command.command("ls")
+@command.command("ls", short_help="List the runs whose content is kept.")
 @_STORE
 @_JSON
 def ls(store: str, *, as_json: bool) -> int:
@@ -37,11 +39,12 @@ def ls(store: str, *, as_json: bool) -> int:
         return 0
     for run_id, used in sorted(runs.items()):
         tell(f"{run_id}  {used:,}")
-    tell(f"{len(runs):,} runs use {documents:,} documents")
+    use = "uses" if len(runs) == 1 else "use"
+    tell(f"{counted(len(runs), 'run')} {use} {counted(documents, 'document')}")
     return 0
 
 
-@command.command("gc")
+@command.command("gc", short_help="Drop what no run uses.")
 @_STORE
 @_JSON
 def gc(store: str, *, as_json: bool) -> int:
@@ -50,7 +53,7 @@ def gc(store: str, *, as_json: bool) -> int:
     return 0
 
 
-@command.command("delete")
+@command.command("delete", short_help="Delete the content of runs.")
 @_STORE
 @click.argument("runs", nargs=-1, required=True, metavar="RUN...")
 @_JSON
@@ -70,7 +73,7 @@ def _told(found: Collected, *, as_json: bool) -> None:
     if as_json:
         out_json(asdict(found))
         return
-    tell(f"dropped {found.documents:,} documents, freed {found.bytes:,} bytes")
+    tell(f"dropped {counted(found.documents, 'document')}, freed {counted(found.bytes, 'byte')}")
     if found.busy:
         tell(
             f"{found.busy:,} of {found.segments:,} segments are being written and were left; "

@@ -9,6 +9,7 @@ import click
 
 from orchtrace_otel.cli._console import print_error, tell
 from orchtrace_otel.cli._sources import Place, read_place
+from orchtrace_otel.cli._summary import counted
 from orchtrace_otel.exporter import TraceExporter, open_exporter
 from orchtrace_otel.tables.spool import Spool
 
@@ -55,8 +56,9 @@ def command(places: tuple[str, ...], *, target: str, compact: bool) -> int:
             exporter.flush(600)
             _complain(exporter)
     tell(
-        f"{counts.runs:,} runs written to {target}; {counts.superseded:,} older revisions left "
-        f"out, {counts.late:,} late rewards, {faults:,} faults"
+        f"{counted(counts.runs, 'run')} written to {target}; "
+        f"{counted(counts.superseded, 'older revision')} left out, "
+        f"{counted(counts.late, 'late reward')}, {counted(faults, 'fault')}"
     )
     if compact:
         _compact(exporter, target)
@@ -95,6 +97,6 @@ def _compact(exporter: Any, target: str) -> None:
         msg = f"needs a target with files to join, such as parquet:runs/, got {target!r}"
         raise click.BadParameter(msg, param_hint="--compact")
     done = compact()
-    tell(f"{done.before:,} files joined into {done.after:,}")
+    tell(f"{counted(done.before, 'file')} joined into {done.after:,}")
     for fault in done.bad:
         print_error(fault)

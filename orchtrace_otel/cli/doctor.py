@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from itertools import groupby
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import click
-from rich.table import Table
 from rich.text import Text
 
 from orchtrace_otel.cli._checks import Finding, what_is_configured, what_is_installed
-from orchtrace_otel.cli._console import clean, out_json, out_wrapped, tell_text
+from orchtrace_otel.cli._console import clean, out_json, tell_text
 from orchtrace_otel.errors import ConfigError
 from orchtrace_otel.settings import Settings
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
 _LONGEST_NAME: Final = 35
+_LEVEL_WIDTH: Final = 7
 _STYLES: Final = {"ok": "green", "note": "yellow", "wrong": "bold red"}
 
 
@@ -33,10 +36,10 @@ def command(*, as_json: bool) -> int:
     if as_json:
         out_json({"ok": wrong == 0, "findings": [asdict(finding) for finding in findings]})
         return int(wrong > 0)
-    width = min(max(len(finding.name) for finding in findings), _LONGEST_NAME)
     for topic, group in groupby(findings, key=lambda finding: finding.topic):
         tell_text(Text(topic.capitalize(), style="bold"))
-        out_wrapped(_grid(list(group), width))
+        for line in _lines(list(group)):
+            tell_text(line)
     tell_text(Text())
     tell_text(_verdict(findings, wrong))
     return int(wrong > 0)
@@ -52,18 +55,16 @@ def _look() -> list[Finding]:
     return [*what_is_installed(), *what_is_configured(settings)]
 
 
-def _grid(findings: list[Finding], width: int) -> Table:
-    grid = Table.grid(padding=(0, 2, 0, 0))
-    grid.add_column(width=7, justify="right", no_wrap=True)
-    grid.add_column(width=width, overflow="fold")
-    grid.add_column(overflow="fold")
+def _lines(findings: list[Finding]) -> Iterator[Text]:
+    """Write each finding on a line, and what to do below: whole, so that it can be copied."""
+    width = min(max(len(finding.name) for finding in findings), _LONGEST_NAME)
     for finding in findings:
-        found = Text(clean(finding.found, longest=None))
+        line = Text(f"{finding.level:>{_LEVEL_WIDTH}}  ", style=_STYLES[finding.level])
+        name = f"{clean(finding.name):<{width}}  "
+        yield Text.assemble(line, name, clean(finding.found, longest=None))
         if finding.advice:
-            found.append("\n" + clean(finding.advice, longest=None), style="dim")
-        level = Text(finding.level, style=_STYLES[finding.level])
-        grid.add_row(level, Text(clean(finding.name)), found)
-    return grid
+            indent = " " * (_LEVEL_WIDTH + 2)
+            yield Text(indent + clean(finding.advice, longest=None), style="dim")
 
 
 def _verdict(findings: list[Finding], wrong: int) -> Text:

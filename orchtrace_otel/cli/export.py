@@ -11,7 +11,8 @@ import click
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from orchtrace_otel.cli._console import console, out_json, print_error, tell
-from orchtrace_otel.cli._sources import Place, read_place
+from orchtrace_otel.cli._sources import Place, Store, read_place
+from orchtrace_otel.cli._summary import counted
 from orchtrace_otel.datasets import Job, Report, export, known_writers
 from orchtrace_otel.datasets.exporting import Engine, local
 from orchtrace_otel.datasets.job import JUDGES
@@ -36,7 +37,12 @@ def _formats() -> str:
 @click.argument("places", nargs=-1, required=True, type=Place(), metavar="IN...")
 @click.option("--to", "format", required=True, metavar="FORMAT", help=f"One of: {_formats()}.")
 @click.option("--out", metavar="DIR", type=click.Path(path_type=Path), help="New or empty.")
-@click.option("--content", metavar="STORE", help="Folder or URL of the content; ORCHTRACE_STORE.")
+@click.option(
+    "--content",
+    type=Store(),
+    metavar="STORE",
+    help="Folder or URL of the content; ORCHTRACE_STORE.",
+)
 @click.option("--reward", metavar="NAME", help="The reward that labels and ranks.")
 @click.option("--min-reward", "least", type=float, metavar="X", help="Labels below it are out.")
 @click.option("--max-reward", "most", type=float, metavar="X", help="Labels above it are out.")
@@ -190,21 +196,22 @@ def _tell(report: Report, out: Path | None, *, is_dry: bool) -> None:
         print_error(f"and {report.bad_count - _SHOWN:,} more that could not be read")
     check, counts = report.check, report.counts
     tell(
-        f"{counts.runs:,} runs of {report.tasks:,} tasks read; {counts.superseded:,} older "
-        f"revisions, {counts.late:,} late rewards, {report.bad_count:,} faults"
+        f"{counted(counts.runs, 'run')} of {counted(report.tasks, 'task')} read; "
+        f"{counted(counts.superseded, 'older revision')}, {counted(counts.late, 'late reward')}, "
+        f"{counted(report.bad_count, 'fault')}"
     )
     if check.refusal is not None:
         print_error(check.refusal)
         return
     splits = ", ".join(f"{count:,} {split}" for split, count in sorted(report.splits.items()))
     verb = "would be written" if is_dry else f"written to {out}"
-    tell(f"{check.records:,} records {verb}: {splits}")
-    for title, counted in (
+    tell(f"{counted(check.records, 'record')} {verb}: {splits}")
+    for title, found in (
         ("calls left out", check.calls),
         ("runs left out", check.runs),
         ("records without a label", check.unlabelled),
     ):
-        for reason, count in counted.most_common():
+        for reason, count in found.most_common():
             tell(f"  {count:,} {title}: {reason}: {REASONS.get(reason, reason)}")
     for one in check.loses:
         tell(f"  the format has no place for {one}")

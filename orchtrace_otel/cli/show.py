@@ -9,7 +9,7 @@ import click
 from rich.cells import cell_len
 from rich.text import Text
 
-from orchtrace_otel.cli._console import can_draw, clean, console, out, print_error, print_note
+from orchtrace_otel.cli._console import can_draw, clean, console, out
 from orchtrace_otel.cli._drawing import (
     ASCII,
     UNICODE,
@@ -20,14 +20,22 @@ from orchtrace_otel.cli._drawing import (
     tree,
     tree_heading,
 )
-from orchtrace_otel.cli._files import Traces, shown, superseded
+from orchtrace_otel.cli._files import Traces
 from orchtrace_otel.cli._outline import outline, seconds
-from orchtrace_otel.cli._summary import Summary, number_of, stop_style, summarise, table, team_of
+from orchtrace_otel.cli._reading import Reading
+from orchtrace_otel.cli._summary import (
+    Summary,
+    counted,
+    number_of,
+    stop_style,
+    summarise,
+    table,
+    team_of,
+)
 from orchtrace_otel.rewards.records import is_builtin_id
-from orchtrace_otel.schema import read_lines
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from orchtrace_otel.model import Trace
@@ -52,10 +60,10 @@ _WIDEST: Final = 140
 def command(files: tuple[Path, ...], *, wanted: str | None, everything: bool) -> int:
     """Draw one run of FILE, a file of traces, `-` for standard input, or a folder of files.
 
-    Where FILE holds several runs they are listed first, each by its newest revision. In the
-    chart of agents over time a solid bar is an agent's own work, a shaded one a tool's, a line
-    waiting for others. In the outline below, what happened inside something is indented under
-    it, and an arrow names what led to it.
+    Where FILE holds several runs they are listed first, each by its newest revision and with
+    the rewards that came after it. In the chart of agents over time a solid bar is an agent's
+    own work, a shaded one a tool's, a line waiting for others. In the outline below, what
+    happened inside something is indented under it, and an arrow names what led to it.
     """
     summaries: list[Summary] = []
     found = _find(files, wanted, summaries)
@@ -71,12 +79,12 @@ def command(files: tuple[Path, ...], *, wanted: str | None, everything: bool) ->
     return 0
 
 
-def _find(files: Iterable[Path], wanted: str | None, summaries: list[Summary]) -> Trace | None:
+def _find(files: Sequence[Path], wanted: str | None, summaries: list[Summary]) -> Trace | None:
     """Return the wanted trace and sum up all; keeps no more traces than it needs."""
     index = -1 if wanted is None else _index(wanted)
     last: deque[Trace] = deque(maxlen=-index if index is not None and index < 0 else 1)
     found: dict[str, Trace] = {}
-    for trace in _read(files):
+    for trace in Reading(files):
         summaries.append(summarise(trace, len(summaries) + 1))
         last.append(trace)
         if index == len(summaries) or (index is None and trace.trace_id.startswith(wanted or "")):
@@ -97,29 +105,6 @@ def _index(wanted: str) -> int | None:
     digits = wanted.removeprefix("-")
     is_number = digits.isdecimal() and len(digits) < _SHORTEST_ID
     return int(wanted) if is_number else None
-
-
-def _read(files: Iterable[Path]) -> Iterator[Trace]:
-    faults = 0
-    files = list(files)
-    old = superseded(files)
-    for file in files:
-        empty = True
-        for line in read_lines(file):
-            empty = False
-            if (file, line.number) in old:
-                continue
-            if line.trace is not None:
-                yield line.trace
-                continue
-            faults += 1
-            if faults == 1:
-                print_error(f"{shown(file)}:{line.number}: {line.faults[0]}")
-        if empty:
-            print_error(f"{shown(file)}: holds no trace")
-    if faults:
-        text = f"{faults} of the documents are no traces; `orchtrace validate` says why"
-        print_note(text)
 
 
 def draw(trace: Trace, width: int, glyphs: Glyphs, *, everything: bool = False) -> Iterator[Text]:
@@ -166,14 +151,14 @@ def _head(trace: Trace, glyphs: Glyphs) -> Iterator[Text]:
     )
     yield Text(f"run {clean(trace.trace_id)}", style="dim")
     yield _stop(trace)
-    counted = (
-        f"{summary.events:,} events",
-        f"{summary.agents:,} agents",
-        f"{summary.edges:,} edges",
-        f"{number_of(summary.tokens)} tokens",
+    sizes = (
+        counted(summary.events, "event"),
+        counted(summary.agents, "agent"),
+        counted(summary.edges, "edge"),
+        f"{number_of(summary.tokens)} token{'s' * (summary.tokens != 1)}",
         duration(seconds(trace.costs.get("wall_clock_s"))),
     )
-    yield Text(dot.join(counted))
+    yield Text(dot.join(sizes))
     if trace.flags:
         yield Text(f"flags: {clean(', '.join(map(str, trace.flags)))}", style="bold yellow")
 

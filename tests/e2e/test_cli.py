@@ -405,6 +405,20 @@ def test_a_large_run_is_cut_unless_all_is_asked_for(tmp_path: Path) -> None:
     assert len(run("show", "t.json", "--all", cwd=tmp_path).stdout.splitlines()) > 3300
 
 
+def test_a_file_of_spans_says_what_to_do_with_it(tmp_path: Path) -> None:
+    """The verbs that read traces name the one that builds them; a folder without any, too."""
+    (tmp_path / "spans").mkdir()
+    file = tmp_path / "spans" / "data.json"
+    file.write_text('{"resourceSpans": []}')
+    for verb in ("show", "rewards", "credit"):
+        done = run(verb, file)
+        assert (done.returncode, done.stdout) == (1, "")
+        assert "these are spans, of which `orchtrace convert` builds runs" in done.stderr
+        done = run(verb, file.parent)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert "`orchtrace convert` makes them" in done.stderr
+
+
 # --- validate -------------------------------------------------------------------------
 
 
@@ -511,9 +525,16 @@ def test_the_doctor_says_what_is_wrong_and_what_to_do() -> None:
     assert "2 things are wrong" in run("doctor", **environ).stdout
 
 
+def test_advice_can_be_copied_whole() -> None:
+    """However narrow the screen is, no line of the report is cut or broken."""
+    done = run("doctor", COLUMNS="40")
+    advice = "to send them, set OTEL_EXPORTER_OTLP_ENDPOINT=http://localhost:4318"
+    assert f"\n         {advice}\n" in done.stdout
+
+
 def test_a_setting_of_ours_that_is_wrong_is_told() -> None:
     """A variable that configure() would refuse is told, not raised."""
-    done = run("doctor", ORCHTRACE_MAX_SPANS="many", COLUMNS="120")
+    done = run("doctor", ORCHTRACE_MAX_SPANS="many")
     assert done.returncode == 1
     assert "ORCHTRACE_MAX_SPANS must be a whole number above 0, got 'many'" in done.stdout
 

@@ -101,4 +101,4 @@ def test_convert_builds_runs_from_rotated_files(tmp_path: Path, capsys) -> None:
     target = tmp_path / "runs.jsonl"
     assert command.main([str(folder), "--to", f"jsonl:{target}"], standalone_mode=False) == 0
     assert target.read_bytes().splitlines() == EXPECTED
-    assert capsys.readouterr().out.startswith("1 runs written")
+    assert capsys.readouterr().out.startswith("1 run written")

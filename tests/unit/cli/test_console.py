@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from orchtrace_otel.cli._console import clean
+from orchtrace_otel.cli._console import clean, console
 
 
 @pytest.mark.parametrize(
@@ -29,3 +29,14 @@ def test_a_long_text_is_cut() -> None:
     """One name cannot fill the screen, unless the whole is asked for."""
     assert clean("x" * 300) == "x" * 200 + "..."
     assert clean("x" * 300, longest=None) == "x" * 300
+
+
+@pytest.mark.parametrize(("columns", "width"), [("5", 40), ("39", 40), ("40", 40), ("133", 133)])
+def test_nothing_is_drawn_too_narrow_to_be_read(
+    columns: str, width: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A terminal of a few columns wraps what is drawn for forty."""
+    monkeypatch.setenv("COLUMNS", columns)
+    console.cache_clear()
+    assert console().width == width
+    console.cache_clear()

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import orchtrace_otel as orchtrace
-from orchtrace_otel.cli import credit, rewards
+from orchtrace_otel.cli import credit, rewards, show
 from orchtrace_otel.cli._reading import Reading
 from orchtrace_otel.rewards.stopping.points import read_course
 
@@ -56,6 +56,20 @@ def test_a_late_verdict_counts_for_its_run_alone(
     judged, other = lines(credit.command, place, capsys)
     assert sum(judged["credit"]["flow"].values()) == pytest.approx(0.5)
     assert (other["credit"], other["absent"]) == ({}, "no_outcome")
+
+
+def test_a_late_verdict_is_drawn_with_its_run(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Both in the list of runs and among the rewards of the one that it judges."""
+    assert show.command.main([str(place), "--run", "1"], standalone_mode=False) == 0
+    drawn = capsys.readouterr().out
+    [verdict] = [line.split() for line in drawn.splitlines() if line.startswith("  task ")]
+    assert verdict == ["task", "0.5", "R1", "team", "outcome"]
+    assert show.command.main([str(place)], standalone_mode=False) == 0
+    listed, _, other = capsys.readouterr().out.partition("The last of 2 runs")
+    assert "reward task 0.5" in listed
+    assert "  task " not in other
 
 
 def test_a_late_grade_is_of_its_point(place: Path) -> None:

@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+import click
 import pytest
 from click.testing import CliRunner, Result
 
@@ -53,6 +54,21 @@ def test_what_is_being_written_is_told(turn_on: Callable[..., Any]) -> None:
     assert called("ls", on.where).output == "0 runs use 0 documents\n"
     on.recorder.shutdown(10)
     assert called("gc", on.where).output.startswith("dropped 4 documents")
+
+
+@pytest.mark.parametrize("verb", [("ls",), ("gc",), ("delete", "run")])
+def test_a_store_that_is_not_there_is_told(
+    verb: tuple[str, ...], tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A misspelt folder is no empty store, whether typed or in the environment."""
+    name, *rest = verb
+    typed = called(name, tmp_path / "stor", *rest)
+    assert isinstance(typed.exception, click.BadParameter)
+    assert "there is no folder" in typed.exception.message
+    monkeypatch.setenv("ORCHTRACE_STORE", str(tmp_path / "stor"))
+    if not rest:
+        assert isinstance(called(name).exception, click.BadParameter)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_what_is_no_run_is_refused(tmp_path: Any) -> None:

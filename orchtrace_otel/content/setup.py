@@ -14,7 +14,7 @@ from orchtrace_otel.content.key import key_in
 from orchtrace_otel.content.recorder import Recorder
 from orchtrace_otel.content.writer import Writer
 from orchtrace_otel.errors import ConfigError
-from orchtrace_otel.settings import CAPTURE_VARIABLE, NO_CONTENT, Settings
+from orchtrace_otel.settings import CAPTURE_MODES, CAPTURE_VARIABLE, NO_CONTENT, Settings
 
 _SHUTDOWN_SECONDS = 10.0
 
@@ -44,6 +44,15 @@ def wanted(given: str | Mapping[str, Any] | Capture | None, settings: Settings) 
 
 
 def _of_environment(settings: Settings) -> Capture:
+    mode = (settings.otel or {}).get(CAPTURE_VARIABLE, "").strip()
+    if mode and mode.upper() not in CAPTURE_MODES:
+        warn_once(
+            "content_mode_unknown",
+            "%s must be one of %s, got %r: no content is captured",
+            CAPTURE_VARIABLE,
+            ", ".join(CAPTURE_MODES),
+            mode,
+        )
     capture = Capture(mode=settings.capture, store=settings.store)
     if capture.in_store and capture.store is None:
         warn_once(

@@ -74,6 +74,17 @@ def test_a_store_that_is_missing_costs_what_goes_there(
     assert "ORCHTRACE_STORE names no store" in caplog.text
 
 
+def test_a_mode_that_nobody_knows_is_told(
+    environment: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Nothing is captured, as the conventions say; that it was misspelt is warned of."""
+    environment.setattr("orchtrace_otel._guard._told", set())
+    environment.setenv(VARIABLE, "yes")
+    assert configure() is None
+    assert "must be one of NO_CONTENT, SPAN_ONLY" in caplog.text
+    assert "got 'yes': no content is captured" in caplog.text
+
+
 WRONG: dict[str, tuple[Any, str]] = {
     "mode": ("ALL", "content must be one of NO_CONTENT, .* got 'ALL'"),
     "kind": (7, "content must be one of .* or a mapping with keys of mode, .* got 7"),

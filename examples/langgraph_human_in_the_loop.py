@@ -13,13 +13,17 @@ no key, but `pip install langgraph-checkpoint-sqlite`.
 import os
 import sys
 
-from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.types import Command, interrupt
 from typing_extensions import TypedDict
 
 import orchtrace_otel as orchtrace
+
+try:
+    from langgraph.checkpoint.sqlite import SqliteSaver
+except ImportError as error:
+    sys.exit(f"This example needs `pip install langgraph-checkpoint-sqlite`: {error}")
 
 # Another process knows a checkpoint again by a key of ours in its metadata. Since you see
 # it there, you have to ask for it; inside one process no key is needed.

@@ -49,11 +49,22 @@ def test_an_example_runs_and_writes_a_valid_trace(name, promised, stopped, tmp_p
     assert line.trace.stop["stop_reason"] == stopped
 
 
-def test_an_example_says_what_it_needs(tmp_path):
+@pytest.mark.parametrize(
+    ("name", "module", "needs"),
+    [
+        ("langgraph_handoff.py", "langgraph_swarm", "'langchain>=1' langgraph-swarm"),
+        (
+            "langgraph_human_in_the_loop.py",
+            "langgraph.checkpoint.sqlite",
+            "langgraph-checkpoint-sqlite",
+        ),
+    ],
+)
+def test_an_example_says_what_it_needs(name, module, needs, tmp_path):
     """Where it is not installed: one line that names the command, no traceback and no trace."""
-    hide = "import runpy, sys; sys.modules['langgraph_swarm'] = None; runpy.run_path(sys.argv[1])"
+    hide = f"import runpy, sys; sys.modules[{module!r}] = None; runpy.run_path(sys.argv[1])"
     done = subprocess.run(
-        [sys.executable, "-c", hide, str(EXAMPLES / "langgraph_handoff.py")],
+        [sys.executable, "-c", hide, str(EXAMPLES / name)],
         cwd=tmp_path,
         capture_output=True,
         text=True,
@@ -62,7 +73,7 @@ def test_an_example_says_what_it_needs(tmp_path):
     )
     assert (done.returncode, done.stdout) == (1, "")
     said = done.stderr.splitlines()[-1]
-    assert said.startswith("This example needs `pip install 'langchain>=1' langgraph-swarm`: ")
+    assert said.startswith(f"This example needs `pip install {needs}`: ")
     assert "Traceback" not in done.stderr
     assert not list(tmp_path.iterdir())
 

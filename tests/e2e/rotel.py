@@ -6,8 +6,10 @@ import importlib.util
 import os
 import socket
 import subprocess
+import sysconfig
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,13 +26,30 @@ class Chain(NamedTuple):
     collector: Collecting
 
 
+ABSENT = "rotel has no wheel for this platform, or lacks the shared library of this Python"
+
+
+@cache
 def binary() -> Path | None:
-    """Return where Rotel is installed; None where it is not."""
+    """Return where Rotel is installed; None where it is not, or cannot run."""
     found = importlib.util.find_spec("rotel")
     if found is None or found.origin is None:
         return None
     path = Path(found.origin).with_name("rotel-agent")
-    return path if path.exists() else None
+    return path if path.exists() and _runs(path) else None
+
+
+def _runs(path: Path) -> bool:
+    asked = [str(path), "--version"]
+    done = subprocess.run(asked, capture_output=True, check=False, timeout=30, env=_environment())
+    return done.returncode == 0
+
+
+def _environment() -> dict[str, str]:
+    """This process's, with libpython, which Rotel is linked with, wherever this Python has it."""
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(("OTEL_", "ROTEL_"))}
+    folders = (sysconfig.get_config_var("LIBDIR"), os.environ.get("LD_LIBRARY_PATH"))
+    return kept | {"LD_LIBRARY_PATH": ":".join(filter(None, folders))}
 
 
 @contextmanager
@@ -45,7 +64,6 @@ def forwarding(target: str, *options: str, protocol: str = "http") -> Iterator[d
     agent = binary()
     assert agent is not None
     http, grpc = free_port(), free_port()
-    kept = {k: v for k, v in os.environ.items() if not k.startswith(("OTEL_", "ROTEL_"))}
     process = subprocess.Popen(
         [
             *(str(agent), "start", "--exporter", "otlp"),
@@ -58,7 +76,7 @@ def forwarding(target: str, *options: str, protocol: str = "http") -> Iterator[d
         ],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
-        env=kept,
+        env=_environment(),
     )
     try:
         eventually(lambda: _listens(http) and _listens(grpc))

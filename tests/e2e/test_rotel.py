@@ -18,12 +18,12 @@ import pytest
 
 from orchtrace_otel import otlp
 from tests.collecting import as_stored, collecting
-from tests.e2e.rotel import Chain, assert_stored, binary, forwarding
+from tests.e2e.rotel import ABSENT, Chain, assert_stored, binary, forwarding
 from tests.needs import lacking
 from tests.unit.dialects.stories import TELLERS, request
 
 pytestmark = [
-    pytest.mark.skipif(binary() is None, reason="rotel has no wheel for this platform"),
+    pytest.mark.skipif(binary() is None, reason=ABSENT),
     pytest.mark.timeout(180),
 ]
 

@@ -35,7 +35,7 @@ from tests.collecting import (
     stored,
 )
 from tests.e2e.faulty import faulty
-from tests.e2e.rotel import assert_stored, binary, forwarding
+from tests.e2e.rotel import ABSENT, assert_stored, binary, forwarding
 from tests.properties.test_random_programs import Program
 
 # ruff: noqa: S311 - loads are random, not secret
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from opentelemetry.sdk.trace import ReadableSpan
 
 pytestmark = [
-    pytest.mark.skipif(binary() is None, reason="rotel has no wheel for this platform"),
+    pytest.mark.skipif(binary() is None, reason=ABSENT),
     pytest.mark.timeout(600),
 ]
 

@@ -42,7 +42,8 @@ class Traces(_ParamType):
         if not path.is_dir():
             return (path,)
         # Unlike glob this raises where the folder may not be read.
-        found = sorted((file for file in path.iterdir() if file.suffix == ".jsonl"), key=_by_age)
+        named = (file for file in path.iterdir() if file.suffix == ".jsonl" and file.is_file())
+        found = sorted(named, key=_by_age)
         files = tuple(file for file in found if not file.stem.endswith(("rewards", "losses")))
         if not files:
             how = "`orchtrace convert` makes them of Parquet and of spans"
@@ -62,7 +63,8 @@ def superseded(files: Iterable[Path]) -> set[tuple[Path, int]]:
     A collector writes a run again, under a higher revision, when more of it comes. The last
     one of a run that is another one now counts for nothing itself.
     """
-    named = [file for file in files if file != STDIN]
+    # What comes through a pipe can be read once.
+    named = [file for file in files if file.is_file()]
     if not any(_is_amended(file) for file in named):
         return set()
     newest: dict[str, int] = {}
@@ -82,7 +84,7 @@ def late_files(files: Iterable[Path]) -> list[Path]:
     """
     found: dict[Path, None] = {}
     for file in files:
-        if file == STDIN:
+        if not file.is_file():
             continue
         stem = file.name.partition(".")[0]
         patterns = [f"{escape(stem)}.rewards*.jsonl"]

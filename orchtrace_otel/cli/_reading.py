@@ -9,7 +9,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from orchtrace_otel.cli._console import print_error, print_note
-from orchtrace_otel.cli._files import STDIN, late_files, shown, superseded
+from orchtrace_otel.cli._files import late_files, shown, superseded
 from orchtrace_otel.schema import read_lines
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ class Reading:
 
     def _hint(self, file: Path) -> str:
         """Say what to do with a file of spans; only the first fault is told."""
-        if self.faults or file == STDIN:
+        if self.faults:
             return ""
         from orchtrace_otel.sources import kind_of  # noqa: PLC0415 - rarely any
 

@@ -95,7 +95,8 @@ def command(folder: Path, *, url: str | None) -> int:
     rows = [summarise(trace, before + n) for n, trace in enumerate(collected.traces, 1)]
     out(*table(rows, console().width), "")
     if lost:
-        print_error(f"not everything was written: {lost}")
+        told = ", ".join(f"{kind}: {count:,}" for kind, count in sorted(lost.items()))
+        print_error(f"not everything was written, or sent: {told}")
         return 1
     _say_where(file, before + 1, url)
     return code

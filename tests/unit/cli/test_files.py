@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import random
+import threading
 from pathlib import Path
 
 import pytest
@@ -40,6 +42,26 @@ def test_where_nothing_was_amended_nothing_is_read_twice(
     file.write_bytes(lines((0, 0), (0, 0)))
     monkeypatch.setattr("orchtrace_otel.cli._files._revisions", lambda _: pytest.fail("was read"))
     assert superseded([file]) == set()
+
+
+@pytest.mark.parametrize("verb", ["show", "rewards", "credit", "validate"])
+def test_a_pipe_is_read_once(verb: str, tmp_path: Path) -> None:
+    """As a shell's `<(...)` gives it: nothing looks ahead for newer revisions."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    writing = threading.Thread(target=pipe.write_bytes, args=(lines((0, 0), (1, 2)),))
+    writing.start()
+    done = CliRunner().invoke(group, [verb, str(pipe)], standalone_mode=False)
+    writing.join()
+    assert (done.return_value, done.exception) == (0, None)
+
+
+def test_a_folder_within_is_no_file_of_traces(tmp_path: Path) -> None:
+    """Whatever its name is."""
+    (tmp_path / "traces.jsonl").write_bytes(lines((0, 0)))
+    (tmp_path / "more.jsonl").mkdir()
+    done = CliRunner().invoke(group, ["validate", str(tmp_path)], standalone_mode=False)
+    assert (done.return_value, done.output) == (0, "1 trace in 1 file: 1 sound\n")
 
 
 def test_show_and_validate_take_the_newest_revision_of_a_folder(tmp_path: Path) -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from contextlib import closing
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from orchtrace_otel.cli._console import print_error, tell
+from orchtrace_otel.cli._files import STDIN
 from orchtrace_otel.cli._sources import Place, read_place
 from orchtrace_otel.cli._summary import counted
 from orchtrace_otel.exporter import TraceExporter, open_exporter
@@ -41,6 +43,9 @@ def command(places: tuple[str, ...], *, target: str, compact: bool) -> int:
     if target.partition(":")[0].startswith("otlp"):
         msg = "traces cannot be turned into spans again; convert writes jsonl: and parquet:"
         raise click.BadParameter(msg, param_hint="--to")
+    if not compact and any(_is_target(place, target) for place in places):
+        msg = f"must be another place than IN, where the runs would be twice, got {target!r}"
+        raise click.BadParameter(msg, param_hint="--to")
     exporter = open_exporter(target)
     if not isinstance(exporter, TraceExporter):
         msg = f"must name an exporter of traces, got {target!r}"
@@ -63,6 +68,17 @@ def command(places: tuple[str, ...], *, target: str, compact: bool) -> int:
     if compact:
         _compact(exporter, target)
     return int(faults > 0)
+
+
+def _is_target(place: str, target: str) -> bool:
+    """Whether an exporter would add to what is read."""
+    if place == str(STDIN):
+        return False
+    where = target.partition(":")[2].partition("?")[0]
+    if "://" in place or "://" in where:
+        return place.rstrip("/") == where.rstrip("/")
+    there = Path(where).expanduser().resolve()
+    return Path(place).resolve() in {there, there / "traces.jsonl"}
 
 
 def _read(spool: Spool, places: Iterable[str]) -> int:

@@ -160,6 +160,9 @@ def test_traces_come_from_standard_input_too(recorded, tmp_path: Path) -> None:
         (("in", "--to", "odd:x"), "exporters need the form 'name:target'"),
         (("in", "--to", "jsonl:x.jsonl", "--compact"), "a target with files to join"),
         (("nothing", "--to", "jsonl:x.jsonl"), "there is no 'nothing'"),
+        (("in", "--to", "jsonl:in/"), "must be another place than IN"),
+        (("in/traces.jsonl", "--to", "jsonl:in?max_bytes=9"), "must be another place than IN"),
+        (("in", "--to", "parquet:./in"), "must be another place than IN"),
     ],
 )
 def test_a_wrong_target_says_what_must_hold(recorded, tmp_path: Path, arguments, says) -> None:

@@ -7,6 +7,7 @@ tasks of the step before, and its span is not current in its code.
 
 from __future__ import annotations
 
+import threading
 from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any, Final
@@ -18,6 +19,7 @@ from orchtrace_otel import attributes as a
 from orchtrace_otel import spans
 from orchtrace_otel._guard import guarded
 from orchtrace_otel.flow import Edge, Mark
+from orchtrace_otel.forking import afresh_in_children
 from orchtrace_otel.spans import Activation, Run, Scope
 
 _STEP: Final = "graph:step:"
@@ -82,6 +84,23 @@ class _Graph:
 _chains: Final[OrderedDict[UUID, tuple[UUID | None, str]]] = OrderedDict()
 """Chains that are open: what each runs in, and its name."""
 
+
+class _Turnstile:
+    """Lets one task at a time begin or end: those of one step do so in threads of their own.
+
+    Without it two of them that begin at once would each open their graph.
+    """
+
+    def __init__(self) -> None:
+        self.start_afresh()
+        afresh_in_children(self)
+
+    def start_afresh(self) -> None:
+        """Let the child of a fork pass, whatever its parent's threads were doing."""
+        self.lock = threading.RLock()
+
+
+_turnstile: Final = _Turnstile()
 _graphs: Final[dict[UUID, _Graph]] = {}
 tasks: Final[dict[UUID, tuple[Activation, UUID]]] = {}
 """Tasks that are open, and the graph of each, by LangChain's ids."""
@@ -108,15 +127,13 @@ def _begin(manager: Any, name: Any) -> None:
     tags: Any = manager.tags or ()
     if around not in _chains or _HIDDEN in tags or not any(tag.startswith(_STEP) for tag in tags):
         return
-    graph = _graphs.get(around)
-    if graph is None:
-        graph = _open_graph(around)
-        if graph is None:
-            return
-        _graphs[around] = graph
     known: dict[str, Any] = manager.metadata or {}
-    step = known.get("langgraph_step")
-    tasks[run_id] = (graph.open(_chains[run_id][1], step), around)
+    with _turnstile.lock:
+        graph = _graphs.get(around) or _open_graph(around)
+        if graph is not None:
+            _graphs[around] = graph
+            name = _chains[run_id][1]
+            tasks[run_id] = (graph.open(name, known.get("langgraph_step")), around)
 
 
 def _open_graph(run_id: UUID) -> _Graph | None:
@@ -142,8 +159,9 @@ def _end(run_id: UUID, error: BaseException | None) -> None:
         activation.close(status=status, error=error if status == "error" else None)
         graph = _graphs.get(around)
         if graph is not None:
-            graph.closed.append(activation.closed)
-            graph.is_paused = graph.is_paused or status == "paused"
+            with _turnstile.lock:
+                graph.closed.append(activation.closed)
+                graph.is_paused = graph.is_paused or status == "paused"
     graph = _graphs.pop(run_id, None)
     if graph is not None:
         graph.end(error)

@@ -12,7 +12,6 @@ from orchtrace_otel.builder.tree import Tree
 from orchtrace_otel.builder.values import UNKNOWN_USAGE, Usage, status, texts, usage, word
 from orchtrace_otel.model import Event, Json
 
-
 _RARE: Final = {
     a.PROMPT_REF: "prompt_ref",
     a.COMPLETION_REF: "completion_ref",

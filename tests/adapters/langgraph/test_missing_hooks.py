@@ -2,6 +2,7 @@
 
 import asyncio
 import operator
+import sys
 from typing import Annotated
 
 import pytest
@@ -122,6 +123,24 @@ def test_without_the_loop_graphs_are_traced_from_callbacks(
     assert (trace.costs["tokens"], trace.costs["tool_calls"]) == (14, 2)
     assert read.stop(trace)[0] == "information_complete"
     assert len([one for one in caplog.records if one.name.startswith("orchtrace")]) == 1
+
+
+def test_tasks_that_begin_at_once_open_their_graph_once(monkeypatch):
+    """Those of one step begin in threads of their own, which may be interrupted anywhere."""
+    hide(monkeypatch, ("langgraph.pregel._runner", "run_with_retry"))
+    graph = team()
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with capture() as captured, orchtrace.instrument("langgraph"):
+            for _ in range(30):
+                run(graph, {}, is_async=False)
+    finally:
+        sys.setswitchinterval(interval)
+    assert captured.open == {}
+    agents = [sorted(e["to"] for e in trace.events if "to" in e.keys) for trace in captured.traces]
+    assert len(agents) == 30
+    assert agents == agents[:1] * 30
 
 
 @pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])

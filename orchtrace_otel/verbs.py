@@ -54,7 +54,7 @@ def delegate(agent: str, *, task: object = None) -> None:
 
 def _announce(verb: str, agent: str, task: object = None) -> None:
     scope = _recording()
-    if scope is None:
+    if scope is None or not _is_name(agent, f"{verb}() needs an agent", f"the {verb}"):
         return
     mark = _say(scope, verb, _kept(scope, task), to=agent)
     scope.activation.announce(agent, ("spawn" if verb == "spawn" else "causal", mark))
@@ -69,7 +69,7 @@ def message(to: str, content: object = None) -> None:
         content: The message; content, which leaves the process only where capture is on.
     """
     scope = _recording()
-    if scope is not None:
+    if scope is not None and _is_name(to, "message() needs a recipient", "the message"):
         scope.run.post(to, _say(scope, "message", _kept(scope, content), to=to))
 
 
@@ -288,9 +288,9 @@ def record_reward(  # noqa: PLR0913 - one keyword a field of the record
             must = f"record_reward() needs {what} to be one of {', '.join(known)}"
             _refuse(must, given, "the reward")
             return
+    is_named = _is_name(str(component), "record_reward() needs a component", "the reward")
     number = _finite(value)
-    if number is None:
-        _refuse("record_reward() needs a value that is a finite number", value, "the reward")
+    if number is None or not is_named:
         return
     reward = Reward(
         id=uuid.uuid4().hex,
@@ -330,12 +330,23 @@ def record_reward(  # noqa: PLR0913 - one keyword a field of the record
 
 
 def _finite(value: object) -> float | None:
-    """Return a number as a float; None for what is none, or not finite."""
+    """Return a number as a float; says once where it is none, or not finite."""
     try:
         number = float(cast("Any", value))
     except (TypeError, ValueError, OverflowError):
-        return None
-    return number if math.isfinite(number) else None
+        number = math.nan
+    if math.isfinite(number):
+        return number
+    _refuse("record_reward() needs a value that is a finite number", value, "the reward")
+    return None
+
+
+def _is_name(given: object, which: str, what: str) -> bool:
+    """Whether something can be a name; says once where it cannot."""
+    if isinstance(given, str) and given:
+        return True
+    _refuse(f"{which} that is a text with something in it", given, what)
+    return False
 
 
 def _refuse(must: str, given: object, what: str) -> None:

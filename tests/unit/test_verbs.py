@@ -592,6 +592,30 @@ def test_a_wrong_decision_is_logged_not_raised(caplog: pytest.LogCaptureFixture)
     assert "candidates to be a text or several, got 5; the decision is lost" in caplog.text
 
 
+def test_a_name_that_is_none_is_logged_not_recorded(caplog: pytest.LogCaptureFixture) -> None:
+    """Of an agent or a reward: a trace names them, so that nothing may stand for them."""
+
+    @orchtrace.team
+    def team() -> None:
+        orchtrace.spawn(None)  # type: ignore[arg-type]
+        orchtrace.delegate("")
+        orchtrace.message(3)  # type: ignore[arg-type]
+        orchtrace.record_reward("", 1)
+
+    with recording() as captured:
+        team()
+    assert [event.verb for event in captured.trace.events] == ["begin", "stop"]
+    assert (captured.trace.flags, given_records(captured.trace)) == ((), [])
+    must = "that is a text with something in it, got"
+    for told in (
+        f"spawn() needs an agent {must} a NoneType; the spawn is lost",
+        f"delegate() needs an agent {must} a str; the delegate is lost",
+        f"message() needs a recipient {must} 3; the message is lost",
+        f"record_reward() needs a component {must} a str; the reward is lost",
+    ):
+        assert told in caplog.text
+
+
 def test_a_decision_keeps_the_chance_of_its_choice(caplog: pytest.LogCaptureFixture) -> None:
     """What is no chance is told and left out; the decision stays."""
 

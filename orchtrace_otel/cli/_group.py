@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import pkgutil
 import sys
+from difflib import get_close_matches
 from importlib.metadata import version
 from typing import Final
 
@@ -34,6 +35,16 @@ class _Verbs(click.Group):
             return None
         command = importlib.import_module(f"{cli.__name__}.{cmd_name}").command
         return command if isinstance(command, click.Command) else None
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Load the verb that was typed; what is none is told with the verbs spelt like it."""
+        verbs = self.list_commands(ctx)
+        alike = get_close_matches(args[0], verbs)
+        if args[0] not in verbs and alike:
+            ctx.fail(f"No such command {args[0]!r}. Did you mean {' or '.join(map(repr, alike))}?")
+        return super().resolve_command(ctx, args)
 
 
 @click.command(

@@ -6,7 +6,7 @@ What is no trace is told.
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from orchtrace_otel.cli._console import print_error, print_note
 from orchtrace_otel.cli._files import late_files, shown, superseded
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from orchtrace_otel.model import Reward, Trace
+
+_GZIP: Final = b"\x1f\x8b"
 
 
 class Reading:
@@ -70,13 +72,16 @@ class Reading:
         return dict(found)
 
     def _hint(self, file: Path) -> str:
-        """Say what to do with a file of spans; only the first fault is told."""
-        if self.faults:
+        """Say what to do with a file of another kind; only the first fault is told."""
+        if self.faults or not file.is_file():
             return ""
         from orchtrace_otel.sources import kind_of  # noqa: PLC0415 - rarely any
 
-        is_of_spans = kind_of(file) is not None
-        return "; these are spans, of which `orchtrace convert` builds runs" if is_of_spans else ""
+        if kind_of(file) is not None:
+            return "; these are spans, of which `orchtrace convert` builds runs"
+        with file.open("rb") as opened:
+            is_packed = opened.read(len(_GZIP)) == _GZIP
+        return "; the file is packed with gzip: unpack it first" if is_packed else ""
 
     def _fault(self, message: str) -> None:
         self.faults += 1

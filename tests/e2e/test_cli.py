@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import pty
@@ -110,6 +111,14 @@ def test_wrong_usage_is_2(arguments: tuple[str, ...], tmp_path: Path) -> None:
     done = run(*arguments, cwd=tmp_path)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr
+
+
+def test_a_verb_that_is_misspelt_is_told_with_those_like_it() -> None:
+    """Whichever release of click is there."""
+    said = [run(verb).stderr.splitlines()[-1] for verb in ("shwo", "reward", "xyzzy")]
+    assert said[0] == "Error: No such command 'shwo'. Did you mean 'show'?"
+    assert said[1] == "Error: No such command 'reward'. Did you mean 'rewards'?"
+    assert said[2] == "Error: No such command 'xyzzy'."
 
 
 @pytest.mark.parametrize("absent", ["click", "rich"])
@@ -414,6 +423,9 @@ def test_a_file_of_spans_says_what_to_do_with_it(tmp_path: Path) -> None:
         done = run(verb, file)
         assert (done.returncode, done.stdout) == (1, "")
         assert "these are spans, of which `orchtrace convert` builds runs" in done.stderr
+        packed = tmp_path / "traces.jsonl.gz"
+        packed.write_bytes(gzip.compress(json.dumps(document()).encode()))
+        assert "packed with gzip: unpack it first" in run(verb, packed).stderr
         done = run(verb, file.parent)
         assert (done.returncode, done.stdout) == (2, "")
         assert "`orchtrace convert` makes them" in done.stderr

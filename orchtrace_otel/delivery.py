@@ -183,15 +183,15 @@ class Delivery:
             kind = type(exporter).__name__
             try:
                 exporter.flush(max(request.end - time.monotonic(), 0))
-            except Exception:  # noqa: BLE001 - see _deliver
+            except Exception as error:  # noqa: BLE001 - see _deliver
                 request.is_fine = False
-                self._lose(f"flush_failed:{kind}")
+                self._lose(f"flush_failed:{kind}", why=_reason(error))
         for exporter in request.leaving or ():
             try:
                 exporter.shutdown()
-            except Exception:  # noqa: BLE001 - see _deliver
+            except Exception as error:  # noqa: BLE001 - see _deliver
                 request.is_fine = False
-                self._lose(f"shutdown_failed:{type(exporter).__name__}")
+                self._lose(f"shutdown_failed:{type(exporter).__name__}", why=_reason(error))
         request.done.set()
 
     def _ask(self, timeout_s: float, leaving: Sequence[TraceExporter] | None = None) -> bool:

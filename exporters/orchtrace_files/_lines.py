@@ -106,6 +106,10 @@ class LineFile:
         descriptor = os.open(self.path, flags, 0o666)
         try:
             yield descriptor
+        except OSError as error:
+            # What a descriptor is of is not known to the system's own message.
+            error.filename = error.filename or str(self.path)
+            raise
         finally:
             os.close(descriptor)
 

@@ -214,7 +214,7 @@ def test_a_write_in_pieces_is_completed(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_a_full_disk_leaves_no_half_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What was written of a line goes away again, and the error reaches the pipeline."""
+    """What was written of a line goes away again; the error says which file, to who asked."""
     lines_file = LineFile(tmp_path / "traces.jsonl", UNLIMITED)
     lines_file.append(b'{"n":1}')
     whole_write = os.write
@@ -225,8 +225,9 @@ def test_a_full_disk_leaves_no_half_line(tmp_path: Path, monkeypatch: pytest.Mon
         return whole_write(descriptor, bytes(data)[:4])
 
     monkeypatch.setattr(os, "write", write)
-    with pytest.raises(OSError, match="No space left"):
+    with pytest.raises(OSError, match="No space left") as raised:
         lines_file.append(b'{"n":2}')
+    assert raised.value.filename == str(tmp_path / "traces.jsonl")
     monkeypatch.undo()
     assert (tmp_path / "traces.jsonl").read_bytes() == b'{"n":1}\n'
 

@@ -77,10 +77,15 @@ class Broken(Collected):
 
 
 class Losses(Counter[str]):
-    """What was lost, by kind."""
+    """What was lost, by kind, and why."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.reasons: set[str] = set()
 
     def lose(self, what: str, count: int = 1, why: str = "") -> None:
         self[what] += count
+        self.reasons.add(why)
 
 
 def delivery_to(*exporters: Collected, size: int = 10) -> tuple[Delivery, Losses]:
@@ -143,7 +148,7 @@ def test_a_full_queue_drops_the_oldest_and_counts() -> None:
 
 
 def test_an_exporter_that_raises_costs_only_its_own() -> None:
-    """The others get every trace; each failure is counted under its name."""
+    """The others get every trace; each failure is counted under its name, with its reason."""
     fine = Collected()
     delivery, losses = delivery_to(Broken(), fine)
     delivery.put(finished("0"))
@@ -157,6 +162,7 @@ def test_an_exporter_that_raises_costs_only_its_own() -> None:
         "flush_failed:Broken": 2,
         "shutdown_failed:Broken": 1,
     }
+    assert losses.reasons == {"OSError"}
 
 
 def test_an_exporter_that_exits_does_not_end_the_deliveries() -> None:

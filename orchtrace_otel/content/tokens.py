@@ -59,7 +59,7 @@ class Tokens:
     @classmethod
     def from_dict(cls, document: Mapping[str, Any]) -> Self:
         """Read what `to_dict` wrote; keys that are not ours are left out."""
-        known = {
+        known: dict[str, Any] = {
             name: tuple(value) if name in _LISTS else value
             for name, value in document.items()
             if name in _FIELDS

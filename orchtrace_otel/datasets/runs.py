@@ -5,7 +5,6 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from orchtrace_otel.datasets.chat import chat, tool_schemas
@@ -31,11 +30,16 @@ class Call:
         label: Its number, or why there is none.
     """
 
+    __slots__ = ("_completion", "_content", "_contents", "_prompt", "label", "row", "run")
+
     def __init__(self, row: Json, run: Run, contents: Contents, job: Job) -> None:
         self.row = row
         self.run = run
         self.label: Label = turn_label(row, job.reward, run.structural)
         self._contents = contents
+        self._content: TurnContent | None = None
+        self._prompt: list[Json] | None = None
+        self._completion: list[Json] | None = None
 
     def __repr__(self) -> str:
         return f"Call({self.id!r} of {self.agent!r})"
@@ -60,29 +64,35 @@ class Call:
         """Whether its content was captured, so that `content` may be there."""
         return "content_ref" in self.row
 
-    @cached_property
+    @property
     def content(self) -> TurnContent:
-        """All that it read and wrote.
+        """All that it read and wrote; read once.
 
         Raises:
             ContentError: If the store lacks it or a part of it, or there is no store.
         """
-        return self._contents.turn(self.row)
+        if self._content is None:
+            self._content = self._contents.turn(self.row)
+        return self._content
 
     @property
     def tokens(self) -> Tokens:
         """Its token ids and log probabilities; raises what `content` raises."""
         return self.content.tokens
 
-    @cached_property
+    @property
     def prompt(self) -> list[Json]:
         """What it read, as chat messages; raises what `content` raises."""
-        return chat(self.content.prompt)
+        if self._prompt is None:
+            self._prompt = chat(self.content.prompt)
+        return self._prompt
 
-    @cached_property
+    @property
     def completion(self) -> list[Json]:
         """What it wrote, its first choice, as chat messages; raises what `content` raises."""
-        return chat(self.content.completion[:1])
+        if self._completion is None:
+            self._completion = chat(self.content.completion[:1])
+        return self._completion
 
     @property
     def tools(self) -> list[Json]:

@@ -12,7 +12,6 @@ from collections import Counter
 from contextlib import suppress
 from functools import cache
 from importlib import import_module
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 import orjson
@@ -124,7 +123,7 @@ def nest(tables: Mapping[str, Any]) -> Any:
 def _lists(table: Any, places: Mapping[str, int]) -> Any:
     pa: Any = pyarrow()
     at = [places.get(run, -1) for run in table.column("run_id").to_pylist()]
-    if any(one > other for one, other in pairwise(at)) or (at and at[0] < 0):
+    if at != sorted(at) or (at and at[0] < 0):
         order = [i for i in sorted(range(len(at)), key=at.__getitem__) if at[i] >= 0]
         table = table.take(pa.array(order, pa.int64()))
         at = [at[i] for i in order]

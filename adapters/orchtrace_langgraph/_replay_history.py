@@ -40,6 +40,7 @@ class History:
         self._counts: Counter[tuple[str, str]] = Counter()
         self._changed: set[str] = set()
         self._sends: list[Packet] = []
+        self._sent: list[list[tuple[Slot, Work]]] = []
         self._step = min(record.works)
 
     def open(self, step: int) -> None:
@@ -50,6 +51,8 @@ class History:
                 self._wrote(work)
             self._change(works)
             self._sends = sends(works)
+            # All at once: the tasks of one step begin in threads, in no order.
+            self._sent = [self._slots([one.sender], one.send.node) for one in self._sends]
             self._step += 1
 
     def add(self, work: Work) -> None:
@@ -70,10 +73,14 @@ class History:
     def read(self, node: str, path: Path) -> list[tuple[Slot, Work]]:
         """Return the messages that a task reads as news: their slots, and who wrote them.
 
-        To be asked once for each task, in the order of their paths.
+        To be asked once for each task of a step. Packets count before what is read from state.
         """
-        sent = self.packet(path)
-        writers = [sent.sender] if sent is not None else self._news(node)
+        if self.packet(path) is not None:
+            place: int = path[1]
+            return self._sent[place]
+        return self._slots(self._news(node), node)
+
+    def _slots(self, writers: Iterable[Work], node: str) -> list[tuple[Slot, Work]]:
         receiver = self._facts.agent(node)
         found: list[tuple[Slot, Work]] = []
         for work in writers:

@@ -2,6 +2,7 @@
 
 import json
 import logging
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -32,6 +33,15 @@ class Logged(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         if record.name.startswith(self.names):
             self.records.append(f"{record.name}: {record.getMessage()}")
+
+
+@pytest.fixture
+def hasty() -> Iterator[None]:
+    """Threads that are interrupted at almost any place, as on a busy machine now and then."""
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(interval)
 
 
 @pytest.fixture(scope="session")

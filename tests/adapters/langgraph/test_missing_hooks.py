@@ -2,7 +2,6 @@
 
 import asyncio
 import operator
-import sys
 from typing import Annotated
 
 import pytest
@@ -125,18 +124,14 @@ def test_without_the_loop_graphs_are_traced_from_callbacks(
     assert len([one for one in caplog.records if one.name.startswith("orchtrace")]) == 1
 
 
+@pytest.mark.usefixtures("hasty")
 def test_tasks_that_begin_at_once_open_their_graph_once(monkeypatch):
     """Those of one step begin in threads of their own, which may be interrupted anywhere."""
     hide(monkeypatch, ("langgraph.pregel._runner", "run_with_retry"))
     graph = team()
-    interval = sys.getswitchinterval()
-    sys.setswitchinterval(1e-6)
-    try:
-        with capture() as captured, orchtrace.instrument("langgraph"):
-            for _ in range(30):
-                run(graph, {}, is_async=False)
-    finally:
-        sys.setswitchinterval(interval)
+    with capture() as captured, orchtrace.instrument("langgraph"):
+        for _ in range(30):
+            run(graph, {}, is_async=False)
     assert captured.open == {}
     agents = [sorted(e["to"] for e in trace.events if "to" in e.keys) for trace in captured.traces]
     assert len(agents) == 30

@@ -21,6 +21,17 @@ def test_what_is_sent_out_is_taken_out_packet_by_packet(traced: Captured, calls:
     assert calls.taken() == {"scout": 3, "writer": 6}
 
 
+@pytest.mark.usefixtures("hasty")
+def test_a_packet_is_known_by_its_place_and_not_by_who_begins_first(
+    traced: Captured, calls: Calls
+) -> None:
+    """Researchers of one step begin in threads, in no order: each packet keeps its effect."""
+    trace, target = ran(traced, fan_out(calls))
+    packets = [Slot("plan", "scout", n) for n in (1, 2, 3)]
+    found = orchtrace.counterfactual(trace, target, packets, score=has_both, replays=10)
+    assert [effect.value for effect in found.effects] == [1.0, 1.0, 0.0]
+
+
 @pytest.mark.parametrize(("capacity", "value"), [(1, -1.0), (2, 0.0), (3, 0.0)])
 def test_capacity_says_how_many_work_at_once(
     traced: Captured, calls: Calls, capacity: int, value: float

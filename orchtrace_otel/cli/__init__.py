@@ -15,6 +15,9 @@ _HOW_TO_INSTALL: Final = (
     "the orchtrace command needs click, rich and jsonschema-rs; "
     "run: pip install 'orchtrace-otel[cli]'"
 )
+INTERRUPTED: Final = 130
+"""Exit code of what Ctrl-C ended, as shells have it."""
+
 _OURS: Final = frozenset({"click", "rich", "jsonschema_rs"})
 
 
@@ -27,4 +30,6 @@ def main() -> None:
             raise
         print(_HOW_TO_INSTALL, file=sys.stderr)
         sys.exit(2)
+    except KeyboardInterrupt:  # while it loads, of which click knows nothing yet
+        sys.exit(INTERRUPTED)
     run()

@@ -17,7 +17,6 @@ from orchtrace_otel.errors import ConfigError, MissingDependencyError, Orchtrace
 
 INPUT_AT_FAULT: Final = 1
 USAGE_AT_FAULT: Final = 2
-_INTERRUPTED: Final = 130
 
 
 class _Verbs(click.Group):
@@ -84,7 +83,7 @@ def _code() -> int:
         error.show()
         return USAGE_AT_FAULT
     except click.Abort:
-        return _INTERRUPTED
+        return cli.INTERRUPTED
     except (ConfigError, MissingDependencyError) as error:
         print_error(str(error))
         return USAGE_AT_FAULT

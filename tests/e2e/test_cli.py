@@ -131,6 +131,20 @@ def test_without_its_extra_the_command_says_how_to_get_it(absent: str) -> None:
     assert done.stderr.rstrip().endswith("run: pip install 'orchtrace-otel[cli]'")
 
 
+def test_an_impatient_user_gets_no_traceback() -> None:
+    """Ctrl-C ends the command with 130, also while it still loads."""
+    interrupt = (
+        "import sys\n"
+        "class Interrupt:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        "        if name == 'rich.console': raise KeyboardInterrupt\n"
+        "sys.meta_path.insert(0, Interrupt())\n"
+        "from orchtrace_otel.cli import main; main()"
+    )
+    done = run(prefix=("-c", interrupt))
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
+
+
 def test_a_reader_that_leaves_is_no_error(tmp_path: Path) -> None:
     """`orchtrace validate ... | head -1` ends quietly."""
     (tmp_path / "bad.jsonl").write_text("{}\n" * 20_000)

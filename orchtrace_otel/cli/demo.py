@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
@@ -155,7 +156,8 @@ def _count_lines(file: Path) -> int:
 
 def _say_where(file: Path, first: int, url: str | None) -> None:
     tell(f"Written to {file}. Where to look next:")
-    verbs = f"show {file} --run {first}", f"rewards {file}", f"validate {file}", "doctor"
+    typed = quote(str(file))
+    verbs = f"show {typed} --run {first}", f"rewards {typed}", f"validate {typed}", "doctor"
     for verb in verbs:
         tell_text(Text.assemble("  ", (clean(f"orchtrace {verb}", longest=None), "bold")))
     if url is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -101,7 +102,8 @@ def fit(  # noqa: PLR0913 - one parameter an option
     )
     if facts["left_out"]:
         print_note(f"left out, since some decision points lack them: {facts['left_out']}")
-    tell(f"Written to {target}. Runs that it has not seen say more: orchtrace stop eval {target}")
+    verb = f"orchtrace stop eval {quote(str(target))}"
+    tell(f"Written to {target}. Runs that it has not seen say more: {verb}")
     return int(reading.faults > 0)
 
 

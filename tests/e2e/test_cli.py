@@ -213,16 +213,16 @@ def test_a_second_demo_appends_the_same(
     """Runs are added, not replaced, and do the same things as before."""
     folder, _ = demo
     first = folder / "orchtrace-data" / "traces.jsonl"
-    (tmp_path / "again").mkdir()
-    (tmp_path / "again" / "traces.jsonl").write_bytes(first.read_bytes())
-    done = run("demo", "--out", "again", cwd=tmp_path)
-    assert "orchtrace show again/traces.jsonl --run 4" in done.stdout
+    (tmp_path / "once more").mkdir()
+    (tmp_path / "once more" / "traces.jsonl").write_bytes(first.read_bytes())
+    done = run("demo", "--out", "once more", cwd=tmp_path)
+    assert "orchtrace show 'once more/traces.jsonl' --run 4" in done.stdout
 
     def told(trace: Any) -> list[tuple[str, str, str]]:
         # What works at once may end in another order, so order is left out.
         return sorted((event.agent, event.verb, str(event.get("to"))) for event in trace.events)
 
-    runs = [told(line.trace) for line in read(tmp_path / "again" / "traces.jsonl")]
+    runs = [told(line.trace) for line in read(tmp_path / "once more" / "traces.jsonl")]
     assert runs[:3] == runs[3:]
 
 

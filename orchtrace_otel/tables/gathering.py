@@ -77,7 +77,7 @@ class _Values:
         held = enumerate(self._known.get("extra", ()))
         extras: dict[int, Json] = {place: extra for place, extra in held if extra is not None}
         arrays = [
-            _array(column, self._known[column.name], extras)
+            _column(column, self._known[column.name], extras)
             if column.name in self._known
             else pa.nulls(self._count, arrow_types()[column.kind])
             for column in self._columns[:-1]
@@ -87,6 +87,17 @@ class _Values:
             texts[place] = dump_json(extra)
         arrays.append(pa.array(texts, pa.string()))
         return pa.Table.from_arrays(arrays, schema=schema(name))
+
+
+def _column(column: Column, values: list[Any], extras: dict[int, Json]) -> Any:
+    if not (column.is_derived and column.kind in MAPS):
+        return _array(column, values, extras)
+    # Rows of one run share what is computed for them: each mapping is made once.
+    pa: Any = pyarrow()
+    distinct = {id(value): value for value in values}
+    places = {one: place for place, one in enumerate(distinct)}
+    made = _array(column, list(distinct.values()), extras)
+    return made.take(pa.array([places[id(value)] for value in values], pa.int32()))
 
 
 def _array(column: Column, values: list[Any], extras: dict[int, Json]) -> Any:
@@ -120,6 +131,4 @@ def _may_be_respelled(kind: str, held: set[type]) -> bool:
 
 
 def _pairs(values: list[Any]) -> list[Any]:
-    # Calls of one run share what their team earned.
-    pairs = {id(value): list(value.items()) for value in values if value is not None}
-    return [pairs.get(id(value)) for value in values]
+    return [None if value is None else list(value.items()) for value in values]

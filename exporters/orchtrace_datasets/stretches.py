@@ -62,19 +62,20 @@ class Stretch:
 
     def about(self) -> dict[str, Any]:
         """Where it comes from and what its reward is, as JSON, for a format's free fields."""
-        run = self.run
+        first = self.calls[0]
+        run, label = first.run, first.label
         return {
             "run_id": run.id,
             "turn_ids": self.turns,
             "weight": run.weight,
-            "label_missing": self.label.missing,
+            "label_missing": label.missing,
             "task_id": run.row["task_id"],
-            "agent": self.agent,
-            "instance": self.instance,
-            "role": self.calls[0].role,
-            "parent_agent": self.calls[0].row.get("parent_agent"),
-            "reward_component": self.label.component,
-            "reward_unit": self.label.unit,
+            "agent": first.agent,
+            "instance": instance_of(first),
+            "role": first.role,
+            "parent_agent": first.row.get("parent_agent"),
+            "reward_component": label.component,
+            "reward_unit": label.unit,
             "stop_reason": run.row.get("stop_reason"),
         }
 

@@ -155,6 +155,7 @@ class _Traces:
         self._whole = whole
         self._began = (run.row.get("start_unix_nano") or 0) / 1e9
         self._trainable = set(filter(None, group.job.setting("trainable", "").split(",")))
+        self._task = _task(run)
         self._nodes: list[tuple[Stretch, Nodes]] = []
 
     def made(self) -> list[Json]:
@@ -213,10 +214,11 @@ class _Traces:
         if label.value is not None and label.component is not None:
             rewards[label.component] = {"score": label.value, "weight": 1.0}
         offered = {tool["name"]: tool for call in calls for tool in tools(call)}
+        made = [self._call(call, nodes.of_call[call.id]) for call in calls]
         return {
             "version": 1,
             "id": stretch.id,
-            "task": _task(self._run),
+            "task": self._task,
             "agent": {
                 "config": {} if calls[0].model is None else {"model": calls[0].model},
                 "name": stretch.agent or "agent",
@@ -224,14 +226,14 @@ class _Traces:
             },
             "tools": list(offered.values()),
             "nodes": nodes.rows,
-            "calls": [self._call(call, nodes.of_call[call.id]) for call in calls],
+            "calls": made,
             "rewards": rewards,
             "metrics": _metrics(calls[0], None if self._whole else label.component),
             "info": {"orchtrace": self._info(stretch, parents)},
             "is_completed": True,
             "ok": all(call.row.get("status", "ok") == "ok" for call in calls),
             "stop_condition": self._run.row.get("stop_reason"),
-            "timing": {"start": self._began, "agent": self._span(calls)},
+            "timing": {"start": self._began, "agent": _span(made)},
         }
 
     def _info(self, stretch: Stretch, parents: list[Json]) -> Json:
@@ -267,9 +269,10 @@ class _Traces:
         start = self._began + float(call.row.get("t") or 0.0)
         return {"start": start, "end": start + float(call.row.get("duration_s") or 0.0)}
 
-    def _span(self, calls: Iterable[Call]) -> dict[str, float]:
-        times = [self._time(call) for call in calls]
-        return {"start": min(t["start"] for t in times), "end": max(t["end"] for t in times)}
+
+def _span(calls: list[Json]) -> dict[str, float]:
+    times = [call["time"] for call in calls]
+    return {"start": min(t["start"] for t in times), "end": max(t["end"] for t in times)}
 
 
 def _metrics(call: Call, taken: str | None) -> dict[str, float]:

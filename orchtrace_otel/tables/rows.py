@@ -10,7 +10,7 @@ from orchtrace_otel.tables.joining import Joined, are_records, join, records_of
 from orchtrace_otel.tables.turns import episode_of, places, turn_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from orchtrace_otel.model import Event, Json, Trace
 
@@ -109,6 +109,8 @@ def _events(trace: Trace, run_id: str) -> list[Json]:
     rows: list[Json] = []
     stop = trace.stop
     for index, event in enumerate(trace.events):
+        keys = event.keys
+        is_plain = _OF_EVENT.issuperset(keys) and None not in keys.values()
         row: Json = {
             "run_id": run_id,
             "index": index,
@@ -116,25 +118,21 @@ def _events(trace: Trace, run_id: str) -> list[Json]:
             "t": event.t,
             "type": event.type,
             "agent": event.agent,
+            **(keys if is_plain else _spread(keys, is_stop=event is stop)),
         }
-        keys = event.keys
-        if keys.keys() <= _OF_EVENT and None not in keys.values():
-            row.update(keys)
-        else:
-            _spread(row, keys, is_stop=event is stop)
         rows.append(row)
     return rows
 
 
-def _spread(row: Json, keys: Any, *, is_stop: bool) -> None:
+def _spread(keys: Mapping[str, Any], *, is_stop: bool) -> Json:
+    row: Json = {}
     extra: Json = {}
     for key, value in keys.items():
         if key in _OF_EVENT and value is not None:
             row[key] = value
         elif not (is_stop and key in _OWN_TABLES and are_records(value)):
             extra[key] = value
-    if extra:
-        row["extra"] = extra
+    return {**row, "extra": extra} if extra else row
 
 
 def _edges(trace: Trace, run_id: str) -> list[Json]:

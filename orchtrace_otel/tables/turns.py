@@ -69,7 +69,7 @@ def turn_rows(trace: Trace, joined: Joined, where: Mapping[str, Place], run_id: 
     seen: Counter[Any] = Counter()
     rows: list[Json] = []
     for index, record in enumerate(records):
-        is_plain = record.keys() <= TURN_FIELDS and None not in record.values()
+        is_plain = TURN_FIELDS.issuperset(record) and None not in record.values()
         row = {**(record if is_plain else _split(record)), **of_run}
         instance = row.get("instance") or row.get("agent")
         row["index"] = index

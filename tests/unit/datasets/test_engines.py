@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import pickle
 import random
 import sys
+import weakref
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -295,3 +297,20 @@ def test_without_ray_the_extra_is_named(
     arguments = [str(traces), "--to", "trl-sft", "--dry-run", "--engine", "ray"]
     done = CliRunner().invoke(command, arguments)
     assert isinstance(done.exception, MissingDependencyError)
+
+
+def test_calls_are_gone_with_their_group(tmp_path: Path) -> None:
+    """Without Python's collector, though calls and their run name one another."""
+    recorder = Recorder(tmp_path)
+    writer = known_writers()["trl-sft"].load()()
+    job = Job(format="trl-sft", content=str(recorder.store))
+    table = engine.planned([("tide", "train", [rows_of(siblings(recorder))])])
+    gc.disable()
+    try:
+        groups = engine.groups_of(table, job, writer, engine.contents_of(job))
+        seen = weakref.ref(next(groups).runs[0])
+        assert seen() is not None
+        assert next(groups, None) is None
+        assert seen() is None
+    finally:
+        gc.enable()

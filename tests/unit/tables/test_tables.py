@@ -66,6 +66,20 @@ def test_several_runs_keep_apart_and_in_order() -> None:
     assert found == traces
 
 
+def test_tables_of_many_runs_are_those_of_each_in_order() -> None:
+    """Rows go into columns a few at a time; a column that comes late, or once, keeps its place."""
+    traces = [run(f"r{number:03}", number / 200, *_late(number)) for number in range(200)]
+    many = flat(rows_of(trace) for trace in traces)
+    each = [flat([rows_of(trace)]) for trace in traces]
+    for name, table in many.items():
+        assert table.to_pylist() == [row for one in each for row in one[name].to_pylist()]
+
+
+def _late(number: int) -> list[Reward]:
+    """A reward with a standard error and a target, which no other run has."""
+    return [Reward(id="late", component="x", value=1, se=0.5, target="scout")] * (number == 150)
+
+
 def run(name: str, reward: float, *more: Reward) -> Trace:
     """A run with two calls: one led to a message, two agents of one role."""
     turns = [

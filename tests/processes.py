@@ -20,7 +20,7 @@ def run(code: str, **environment: str) -> str:
         [sys.executable, "-W", "error", "-c", textwrap.dedent(code)],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=110,  # against what hangs, just before pytest itself gives up
         env=kept | environment,
         check=False,
     )

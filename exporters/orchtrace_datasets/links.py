@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, TypeAlias
 
@@ -20,6 +20,11 @@ Json: TypeAlias = dict[str, Any]
 
 TABLES = ("events", "edges", "turns", "rewards")
 """Tables that links are made of."""
+COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
+    "events": ("id", "t", "turns", "parent", "activation"),
+    "edges": ("src", "dst", "type"),
+}
+"""Of those that they are made of in part, the columns."""
 
 
 class Link(NamedTuple):

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, ClassVar, Final, TypeAlias
 
 from orchtrace_datasets import groups
-from orchtrace_datasets.links import TABLES, Link, Links
+from orchtrace_datasets.links import COLUMNS, TABLES, Link, Links
 from orchtrace_datasets.provenance import SETTINGS, sampled, spared, version_span
 from orchtrace_datasets.stretches import Stretch, stretches
-from orchtrace_datasets.verifiers_nodes import Nodes, is_typed, messages, tools
+from orchtrace_datasets.verifiers_nodes import Nodes, is_typed, messages
 from orchtrace_otel.datasets import Call, Dropped, Group, Job, Need, Outcome, Record, Run, Writer
 from orchtrace_otel.errors import ConfigError
 
@@ -41,6 +41,7 @@ class Verifiers(Writer):
     about: ClassVar[str] = "verifiers (0.4) and prime-rl: WireEpisode"
     needs: ClassVar[frozenset[Need]] = frozenset({Need.CONTENT, Need.TOKENS})
     tables: ClassVar[tuple[str, ...]] = TABLES
+    columns: ClassVar[Mapping[str, tuple[str, ...]]] = COLUMNS
     is_open: ClassVar[bool] = False
     settings: ClassVar[Any] = {
         "traces": "`instance`: a trace for each instance of an agent; `run`: one for all, with the "
@@ -156,19 +157,18 @@ class _Traces:
         self._began = (run.row.get("start_unix_nano") or 0) / 1e9
         self._trainable = set(filter(None, group.job.setting("trainable", "").split(",")))
         self._task = _task(run)
-        self._nodes: list[tuple[Stretch, Nodes]] = []
+        self._nodes: list[tuple[Stretch, Nodes, list[Json]]] = []
 
     def made(self) -> list[Json]:
         """Return the traces, their nodes linked."""
         found = [Stretch(self._run.id, self._run.chosen)] if self._whole else stretches(self._run)
         for stretch in found:
             nodes = Nodes()
-            for call in stretch.calls:
-                self._add(nodes, call)
-            self._nodes.append((stretch, nodes))
+            calls = [self._add(nodes, call) for call in stretch.calls]
+            self._nodes.append((stretch, nodes, calls))
         placed = {
             turn: (place, node)
-            for place, (_, nodes) in enumerate(self._nodes)
+            for place, (_, nodes, _) in enumerate(self._nodes)
             for turn, node in nodes.of_call.items()
         }
         outside: list[list[Json]] = [[] for _ in self._nodes]
@@ -178,16 +178,19 @@ class _Traces:
                 if link.source.id in placed:
                     self._link(placed[link.source.id], placed[call.id], link, outside)
         pairs = zip(self._nodes, outside, strict=True)
-        return [self._trace(stretch, nodes, parents) for (stretch, nodes), parents in pairs]
+        return [self._trace(*made, parents) for made, parents in pairs]
 
-    def _add(self, nodes: Nodes, call: Call) -> None:
+    def _add(self, nodes: Nodes, call: Call) -> Json:
+        """Add what a call read and wrote; return what is said of the call itself."""
         tokens = sampled(call, self._group.job)
         answer = messages(call.completion)[0]
-        nodes.add(call, messages(call.prompt), answer, tokens, self._time(call)["end"])
+        time = self._time(call)
+        place = nodes.add(call, messages(call.prompt), answer, tokens, time["end"])
         advantage = self._advantages.get(call.id)
         if advantage is not None:
-            node = nodes.rows[nodes.of_call[call.id]]
+            node = nodes.rows[place]
             node["advantages"] = [advantage] * sum(node["mask"])
+        return _told(call, place, time)
 
     def _link(
         self,
@@ -207,14 +210,12 @@ class _Traces:
             parents = nodes.rows[to_node]["semantic_parents"]
             parents.append({"node": from_node, "type": link.type})
 
-    def _trace(self, stretch: Stretch, nodes: Nodes, parents: list[Json]) -> Json:
+    def _trace(self, stretch: Stretch, nodes: Nodes, told: list[Json], parents: list[Json]) -> Json:
         calls = stretch.calls
         label = self._run.label if self._whole else stretch.label
         rewards = {}
         if label.value is not None and label.component is not None:
             rewards[label.component] = {"score": label.value, "weight": 1.0}
-        offered = {tool["name"]: tool for call in calls for tool in tools(call)}
-        made = [self._call(call, nodes.of_call[call.id]) for call in calls]
         return {
             "version": 1,
             "id": stretch.id,
@@ -224,16 +225,16 @@ class _Traces:
                 "name": stretch.agent or "agent",
                 "trainable": self._is_trainable(calls),
             },
-            "tools": list(offered.values()),
+            "tools": list(nodes.tools.values()),
             "nodes": nodes.rows,
-            "calls": made,
+            "calls": told,
             "rewards": rewards,
             "metrics": _metrics(calls[0], None if self._whole else label.component),
             "info": {"orchtrace": self._info(stretch, parents)},
             "is_completed": True,
             "ok": all(call.row.get("status", "ok") == "ok" for call in calls),
             "stop_condition": self._run.row.get("stop_reason"),
-            "timing": {"start": self._began, "agent": _span(made)},
+            "timing": {"start": self._began, "agent": _span(told)},
         }
 
     def _info(self, stretch: Stretch, parents: list[Json]) -> Json:
@@ -251,23 +252,24 @@ class _Traces:
             for call in calls
         )
 
-    def _call(self, call: Call, node: int) -> Json:
-        row = call.row
-        made: Json = {
-            "node": node,
-            "model": call.model,
-            "sampling": _sampling(call),
-            "finish_reason": _FINISHED.get(str(row.get("finish_reason"))),
-            "time": self._time(call),
-        }
-        read, written = row.get("input_tokens"), row.get("output_tokens")
-        if read is not None and written is not None:
-            made["usage"] = {"prompt_tokens": read, "completion_tokens": written}
-        return made
-
     def _time(self, call: Call) -> dict[str, float]:
         start = self._began + float(call.row.get("t") or 0.0)
         return {"start": start, "end": start + float(call.row.get("duration_s") or 0.0)}
+
+
+def _told(call: Call, node: int, time: Json) -> Json:
+    row = call.row
+    made: Json = {
+        "node": node,
+        "model": call.model,
+        "sampling": _sampling(call),
+        "finish_reason": _FINISHED.get(str(row.get("finish_reason"))),
+        "time": time,
+    }
+    read, written = row.get("input_tokens"), row.get("output_tokens")
+    if read is not None and written is not None:
+        made["usage"] = {"prompt_tokens": read, "completion_tokens": written}
+    return made
 
 
 def _span(calls: list[Json]) -> dict[str, float]:

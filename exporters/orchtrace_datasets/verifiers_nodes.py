@@ -81,18 +81,20 @@ class Nodes:
     Attributes:
         rows: As `MessageNode` has them.
         of_call: Which of them is a call's answer, by the call's id.
+        tools: The tools that calls were offered, by name.
     """
 
     rows: list[Json] = field(default_factory=list[Json])
     of_call: dict[str, int] = field(default_factory=dict[str, int])
+    tools: dict[str, Json] = field(default_factory=dict[str, Json])
     _known: dict[tuple[Any, ...], list[int]] = field(
         default_factory=dict[tuple[Any, ...], "list[int]"]
     )
 
     def add(
         self, call: Call, prompt: list[Json], answer: Json, tokens: Sampled | None, at: float
-    ) -> None:
-        """Add a call: what of its prompt is new, and its answer.
+    ) -> int:
+        """Add a call: what of its prompt is new, and its answer, whose place it returns.
 
         Args:
             call: The call.
@@ -103,6 +105,7 @@ class Nodes:
         """
         ids = None if tokens is None else tokens.prompt_ids
         offered = tools(call)
+        self.tools.update((tool["name"], tool) for tool in offered)
         owner = str(call.row.get("instance"))
         parent: int | None = None
         place = 0
@@ -117,6 +120,7 @@ class Nodes:
         node = self._put(key, parent, answer, offered, at)
         self.rows[node] |= {"sampled": True, **_tokens(tokens, place)}
         self.of_call[call.id] = node
+        return node
 
     def _matching(self, key: tuple[Any, ...], ids: list[int] | None, place: int) -> Iterator[int]:
         """Return nodes of this message whose tokens are those that the prompt goes on with."""

@@ -116,7 +116,7 @@ def records(table: Any, job: Job) -> Any:
 def groups_of(table: Any, job: Job, writer: Writer, contents: Contents) -> Iterator[Group]:
     """Return the groups of a table of whole runs, in order of cluster and task."""
     plan = zip(*(table.column(name).to_pylist() for name in PLAN), strict=True)
-    runs = unnest(table.drop_columns(list(PLAN)), writer.tables)
+    runs = unnest(table.drop_columns(list(PLAN)), writer.tables, writer.columns)
     ordered = sorted(
         zip(plan, runs, strict=True),
         key=lambda one: (one[0][0], one[1].run["task_id"], one[1].run["run_id"]),

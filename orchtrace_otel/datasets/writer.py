@@ -58,6 +58,7 @@ class Writer(ABC):
         about: One line on who loads it, with its release.
         needs: What each call, run or group must have; the engine drops what lacks it.
         tables: Tables beside `runs` that it reads; fewer are faster.
+        columns: Of those that it reads in part only, by name: their columns.
         loses: What the format has no place for, one sentence each; `check` tells them.
         settings: The format's own settings: name to what it means and its default.
         is_open: Whether records may have columns of ours beside the format's; then each
@@ -68,6 +69,7 @@ class Writer(ABC):
     about: ClassVar[str]
     needs: ClassVar[frozenset[Need]] = frozenset({Need.CONTENT})
     tables: ClassVar[tuple[str, ...]] = ("turns", "rewards")
+    columns: ClassVar[Mapping[str, tuple[str, ...]]] = {}
     loses: ClassVar[tuple[str, ...]] = ()
     settings: ClassVar[Mapping[str, str]] = {}
     is_open: ClassVar[bool] = True

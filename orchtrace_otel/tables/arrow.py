@@ -22,7 +22,7 @@ from orchtrace_otel.tables.columns import MAPS, MEANINGS, TABLES, VERSION, Colum
 from orchtrace_otel.tables.rows import ALL, Rows
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from orchtrace_otel.model import Json
 
@@ -149,17 +149,26 @@ def _one_array(column: Any) -> Any:
     return pa.concat_arrays(chunks) if chunks else pa.array([], column.type)
 
 
-def unnest(nested: Any, only: Iterable[str] = ALL) -> list[Rows]:
+def unnest(
+    nested: Any,
+    only: Iterable[str] = ALL,
+    columns: Mapping[str, Sequence[str]] | None = None,
+) -> list[Rows]:
     """Return the rows of each run of a table with one row a run.
 
     Args:
         nested: What `nest` returned, or a part of it.
         only: Tables that are wanted besides `runs`; the others are empty.
+        columns: Of tables that are wanted in part only, by name: the columns.
     """
     wanted = frozenset(only)
+    chosen = columns or {}
     own = nested.select(range(len(schema("runs")))).rename_columns(schema("runs").names)
     runs = _pylist(own, "runs")
-    parts = {name: _parts(nested.column(name), name) if name in wanted else None for name in ALL}
+    parts = {
+        name: _parts(nested.column(name), name, chosen.get(name)) if name in wanted else None
+        for name in ALL
+    }
     return [
         Rows(run, *(_part(parts[name], place) for name in ALL)) for place, run in enumerate(runs)
     ]
@@ -169,11 +178,12 @@ def _part(parts: list[list[Json]] | None, place: int) -> list[Json]:
     return [] if parts is None else parts[place]
 
 
-def _parts(column: Any, name: str) -> list[list[Json]]:
+def _parts(column: Any, name: str, columns: Sequence[str] | None) -> list[list[Json]]:
     pa: Any = pyarrow()
     array = _one_array(column)
     counts = array.value_lengths().to_pylist()
-    rows = _pylist(pa.Table.from_struct_array(array.flatten()), name)
+    table = pa.Table.from_struct_array(array.flatten())
+    rows = _pylist(table if columns is None else table.select(list(columns)), name)
     parts: list[list[Json]] = []
     start = 0
     for count in counts:
@@ -195,12 +205,18 @@ def _pylist(table: Any, name: str) -> list[Json]:
         array = table.column(column)
         if array.null_count == len(array):
             continue
-        values = array.to_pylist()
+        values: list[Any] = array.to_pylist()
         kind = kinds.get(column, "text")
-        read = dict if kind in MAPS else read_document if kind == "json" else None
+        if kind in MAPS or kind == "json":
+            read: Callable[[Any], Any] = dict if kind in MAPS else read_document
+            values = [None if value is None else read(value) for value in values]
+        if array.null_count == 0:
+            for row, value in zip(rows, values, strict=True):
+                row[column] = value
+            continue
         for row, value in zip(rows, values, strict=True):
             if value is not None:
-                row[column] = value if read is None else read(value)
+                row[column] = value
     return rows
 
 

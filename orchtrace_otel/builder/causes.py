@@ -13,7 +13,7 @@ _EDGE_TYPES: Final = frozenset(EDGE_TYPES)
 def connect(events: Events) -> None:
     """Add an edge a cause, now that all events are known; a cause out of sight is flagged."""
     keys, edges, flags = events.keys, events.edges, events.flags
-    for event_id, items in events.incoming:
+    for event_id, items in events.incoming.items():
         seen: set[str] = set()
         for item in items:
             try:

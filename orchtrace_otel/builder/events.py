@@ -32,7 +32,7 @@ class Events:
             found out later gets into them.
         rows: Events with what they are sorted by.
         edges: Edges between events, both of them known.
-        incoming: Events with what they say of their causes, which may be unknown.
+        incoming: Event id to what the event says of its causes, which may be unknown.
         claims: Turn to the event that came from it, which gets its tokens.
         agents: Activation to its agent.
         has_unsure_parents: Whether an activation came before the one it is inside of.
@@ -61,7 +61,7 @@ class Events:
         self.keys: dict[str, Json] = {}
         self.rows: list[tuple[int, int, str, Event]] = []
         self.edges: list[Edge] = []
-        self.incoming: list[tuple[str, Sequence[str]]] = []
+        self.incoming: dict[str, Sequence[str]] = {}
         self.claims: dict[str, str] = {}
         self.agents: dict[str, str] = {}
         self.has_unsure_parents = False
@@ -97,7 +97,7 @@ class Events:
         if items:
             if items.__class__ is not tuple:
                 items = texts(found, key, self.flags)
-            self.incoming.append((event_id, items))
+            self.incoming[event_id] = items
 
     def claim(self, event_id: str, found: Mapping[str, Any]) -> None:
         """Note which turns an event came from; the first event takes a turn's tokens."""

@@ -43,10 +43,12 @@ def read_tokens(trace: Trace) -> dict[int, int] | None:
 def protocol_tokens(events: Sequence[Event], tokens: Mapping[int, int], stop: int | None) -> int:
     """Tokens spent on deciding, delegating, messages and merging, rather than on work."""
     return sum(
-        count
-        for place, count in tokens.items()
-        # The stop closes the run's own activation, and what a close carries is work.
-        if place != stop and is_protocol(events[place])
+        [
+            count
+            for place, count in tokens.items()
+            # The stop closes the run's own activation, and what a close carries is work.
+            if place != stop and is_protocol(events[place])
+        ]
     )
 
 

@@ -3,11 +3,13 @@
 Rates are turns per CPU second, all threads counted, on this machine; each stands beside
 the cost of a raw OpenTelemetry span in the same process, alternating, since a rate says
 little about another machine. Content is by reference in Parquet, and in the JSON formats.
+Parquet is written as in a team's process, data sets as by the command.
 """
 
 from __future__ import annotations
 
 import argparse
+import gc
 import hashlib
 import shutil
 import statistics
@@ -22,6 +24,7 @@ from orchtrace_files import ParquetExporter
 from orchtrace_otel.content.folders import LocalFolder
 from orchtrace_otel.datasets import Job, export
 from orchtrace_otel.model import Trace
+from orchtrace_otel.own_process import collect_garbage_seldom
 from orchtrace_otel.schema import read_lines
 from tests.recorded import Recorder, many, write
 
@@ -59,6 +62,21 @@ def to_parquet(recorded: list[Trace], turns: int, folder: Path) -> None:
     exporter.shutdown()
 
 
+def as_the_command(block: Callable[[], object]) -> Callable[[], None]:
+    """Do something as `orchtrace export` does, whose process is its own."""
+
+    def alone() -> None:
+        before = gc.get_threshold()
+        collect_garbage_seldom()
+        try:
+            block()
+        finally:
+            gc.set_threshold(*before)
+            gc.unfreeze()
+
+    return alone
+
+
 def peak(block: Callable[[], object]) -> float:
     """Return the peak of Python's memory in MB."""
     tracemalloc.start()
@@ -93,7 +111,7 @@ def main() -> None:
 
         def data_set(form: str) -> Callable[[], object]:
             job = Job(format=form, content=str(recorder.store))
-            return lambda: export(job, [str(source)], folder / form)
+            return as_the_command(lambda: export(job, [str(source)], folder / form))
 
         blocks: dict[str, Callable[[], float]] = {
             "raw": lambda: cpu(lambda: raw_spans(tracer, RAW_SPANS)) / RAW_SPANS,
@@ -135,7 +153,7 @@ def main() -> None:
             few = folder / f"few-{turns}"
             write(few, list(runs(recorded, turns)))
             job = Job(format="trl-sft", content=str(recorder.store))
-            most = peak(lambda few=few, job=job: export(job, [str(few)], None))
+            most = peak(as_the_command(lambda few=few, job=job: export(job, [str(few)], None)))
             rows.append((f"trl-sft, {turns:,} turns, peak MB", most, "the largest task"))
         report("Memory", rows)
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 import sys
 from typing import Final
 
+from orchtrace_otel.own_process import collect_garbage_seldom
+
 __all__ = ["main"]
 
 _HOW_TO_INSTALL: Final = (
@@ -32,4 +34,5 @@ def main() -> None:
         sys.exit(2)
     except KeyboardInterrupt:  # while it loads, of which click knows nothing yet
         sys.exit(INTERRUPTED)
+    collect_garbage_seldom()
     run()

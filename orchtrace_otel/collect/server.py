@@ -34,6 +34,7 @@ from orchtrace_otel.collect.spool import Fsync, Spool
 from orchtrace_otel.collect.store import Store
 from orchtrace_otel.collect.writing import Writer
 from orchtrace_otel.errors import ConfigError
+from orchtrace_otel.own_process import collect_garbage_seldom
 
 _logger = logging.getLogger("orchtrace_otel")
 
@@ -50,8 +51,6 @@ came for the first of these, and for the second at most."""
 
 _KEEP_ALIVE_S: Final = 75
 """How long a connection may be silent: longer than exporters wait between two batches."""
-
-_GC_THRESHOLDS: Final = (50_000, 20, 50)
 
 Address = tuple[str, int]
 
@@ -199,14 +198,10 @@ class _Server(uvicorn.Server):
 
 
 def _tune() -> None:
-    """Set this process up for what it does: many objects at once, of which few are cyclic.
-
-    Looking for cycles after every 700 new objects would take a fifth of a collector's time.
-    """
+    """Set this process up for what it does: many objects at once, of which few are cyclic."""
     sys.setswitchinterval(_SWITCH_S)
     gc.collect()
-    gc.freeze()
-    gc.set_threshold(*_GC_THRESHOLDS)
+    collect_garbage_seldom()
 
 
 def _stay() -> None:

@@ -35,7 +35,7 @@ from orchtrace_otel.cli._summary import (
 from orchtrace_otel.rewards.records import is_builtin_id
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
     from pathlib import Path
 
     from orchtrace_otel.model import Trace
@@ -64,9 +64,11 @@ def command(files: tuple[Path, ...], *, wanted: str | None, everything: bool) ->
     the rewards that came after it. In the chart of agents over time a solid bar is an agent's
     own work, a shaded one a tool's, a line waiting for others. In the outline below, what
     happened inside something is indented under it, and an arrow names what led to it.
+    Exit code 1: some of FILE is no trace.
     """
     summaries: list[Summary] = []
-    found = _find(files, wanted, summaries)
+    reading = Reading(files)
+    found = _find(reading, wanted, summaries)
     if found is None:
         return 1
     glyphs = UNICODE if can_draw() else ASCII
@@ -76,15 +78,15 @@ def command(files: tuple[Path, ...], *, wanted: str | None, everything: bool) ->
         hint = f"The last of {len(summaries)} runs; another one: --run N"
         out(Text(hint, style="dim"), "")
     out(*draw(found, width, glyphs, everything=everything))
-    return 0
+    return int(reading.faults > 0)
 
 
-def _find(files: Sequence[Path], wanted: str | None, summaries: list[Summary]) -> Trace | None:
+def _find(reading: Reading, wanted: str | None, summaries: list[Summary]) -> Trace | None:
     """Return the wanted trace and sum up all; keeps no more traces than it needs."""
     index = -1 if wanted is None else _index(wanted)
     last: deque[Trace] = deque(maxlen=-index if index is not None and index < 0 else 1)
     found: dict[str, Trace] = {}
-    for trace in Reading(files):
+    for trace in reading:
         summaries.append(summarise(trace, len(summaries) + 1))
         last.append(trace)
         if index == len(summaries) or (index is None and trace.trace_id.startswith(wanted or "")):

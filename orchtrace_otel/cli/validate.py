@@ -11,6 +11,7 @@ import click
 from orchtrace_otel.cli._console import out_json, tell
 from orchtrace_otel.cli._files import Traces, shown, superseded
 from orchtrace_otel.schema import Fault, read_lines
+from orchtrace_otel.tables.reading import Bad, holds_rewards, read_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,6 +32,7 @@ class _Report:
     traces: int = 0
     sound: int = 0
     superseded: int = 0
+    rewards: int = 0
     faults: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
 
 
@@ -41,10 +43,10 @@ def command(files: tuple[tuple[Path, ...], ...], *, as_json: bool) -> int:
     """Check each trace in FILE against the published schema, and beyond it.
 
     A FILE holds one JSON document or one a line; `-` is standard input, a folder means
-    the traces in it, each run by its newest revision. Each fault is told with its line, its
-    path and who refuses it: schema (the published JSON Schema), artifact (the checker
-    published beside it) or orchtrace (only we do: cycles of causes, effects before causes,
-    events after the stop).
+    the traces in it, each run by its newest revision. A file of rewards that came late is
+    checked as one. Each fault is told with its line, its path and who refuses it: schema (the
+    published JSON Schema), artifact (the checker published beside it) or orchtrace (only we
+    do: cycles of causes, effects before causes, events after the stop).
     """
     reports: list[_Report] = []
     for group in files:
@@ -74,6 +76,9 @@ def _superseded(files: tuple[Path, ...]) -> set[tuple[Path, int]]:
 def _read(
     path: Path, report: _Report, old: set[tuple[Path, int]]
 ) -> Iterator[tuple[int | None, Fault]]:
+    if holds_rewards(path):
+        yield from _read_rewards(path, report)
+        return
     try:
         for line in read_lines(path):
             if (path, line.number) in old:
@@ -88,6 +93,18 @@ def _read(
         return
     if report.traces + report.superseded == 0:
         yield None, Fault("$", "must hold a trace", "an empty file", "schema")
+
+
+def _read_rewards(path: Path, report: _Report) -> Iterator[tuple[int | None, Fault]]:
+    """Go through rewards that came late, which lie beside the traces of most folders."""
+    for item in read_file(path):
+        if isinstance(item, Bad):
+            number = item.where.rpartition(":")[2]
+            must, _, came = item.why.partition(", came ")
+            line = int(number) if number.isdecimal() else None
+            yield line, Fault("$", must, came or "none", "orchtrace")
+        else:
+            report.rewards += 1
 
 
 def _document(reports: list[_Report]) -> dict[str, Any]:
@@ -112,6 +129,9 @@ def _summary(reports: list[_Report]) -> str:
     old = sum(report.superseded for report in reports)
     if old:
         lines.append(f"  {_count(old, 'older revision')} left out: a newer one is there")
+    late = sum(report.rewards for report in reports)
+    if late:
+        lines.append(f"  {_count(late, 'reward')} that came late: sound")
     for rule, number in _by_rule(reports).items():
         if number:
             lines.append(f"  {_count(number, 'fault')} [{rule}]: {_RULES[rule]}")

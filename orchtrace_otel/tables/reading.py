@@ -77,9 +77,19 @@ def _by_age(file: Path) -> tuple[str, bool, str]:
     return stem, not number, number
 
 
+def holds_rewards(path: Path) -> bool:
+    """Whether a file is one of rewards that came late, by its name.
+
+    Example:
+        >>> holds_rewards(Path("rewards.000001.jsonl")), holds_rewards(Path("traces.jsonl"))
+        (True, False)
+    """
+    return path.stem.partition(".")[0].endswith("rewards") or ".rewards." in path.name
+
+
 def read_file(path: Path) -> Iterator[Item]:
     """Go through a file of traces, or one of late rewards as `jsonl:` writes it."""
-    if path.stem.endswith("rewards") or ".rewards." in path.name:
+    if holds_rewards(path):
         yield from _read_rewards(path)
         return
     try:

@@ -398,10 +398,10 @@ def test_names_of_strangers_are_only_text(tmp_path: Path) -> None:
 
 
 def test_show_passes_over_what_is_no_trace(tmp_path: Path) -> None:
-    """A torn line is told, and the traces beside it are drawn."""
+    """A torn line is told, with exit code 1, and the traces beside it are drawn."""
     (tmp_path / "t.jsonl").write_text(json.dumps(document()) + '\n{"trace_id": "r-2", "ev')
     done = run("show", "t.jsonl", cwd=tmp_path)
-    assert done.returncode == 0
+    assert done.returncode == 1
     assert "run r-1\n" in done.stdout
     assert "t.jsonl:2: $ must be a JSON document" in done.stderr
 
@@ -446,6 +446,24 @@ def test_a_file_of_spans_says_what_to_do_with_it(tmp_path: Path) -> None:
 
 
 # --- validate -------------------------------------------------------------------------
+
+
+def test_validate_takes_rewards_that_came_late_for_what_they_are(tmp_path: Path) -> None:
+    """`validate folder/*.jsonl` names them too; their older parts as well."""
+    sound = {"run_id": "r-1", "id": "x", "component": "task", "value": 1.0}
+    (tmp_path / "traces.jsonl").write_text(json.dumps(document()) + "\n")
+    for name in ("rewards.jsonl", "rewards.000001.jsonl"):
+        (tmp_path / name).write_text(json.dumps(sound) + "\n")
+    files = sorted(path.name for path in tmp_path.glob("*.jsonl"))
+    done = run("validate", *files, cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "1 trace in 3 files: 1 sound\n  2 rewards that came late: sound" in done.stdout
+    (tmp_path / "rewards.jsonl").write_text(json.dumps(sound) + '\n{"run_id": "r-1"}\n')
+    done = run("validate", *files, cwd=tmp_path)
+    assert done.returncode == 1
+    said = done.stdout + done.stderr
+    assert "rewards.jsonl:2: $ must be a reward with its run_id, came" in said
+    assert "1 fault [orchtrace]" in said
 
 
 def test_validate_says_every_fault_with_its_place(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from orchtrace_otel import adapter as adapters
 from orchtrace_otel.errors import ConfigError
+from orchtrace_otel.model import Trace
 from orchtrace_otel.replay.effects import Counterfactual, Effect
 from orchtrace_otel.replay.game import Game
 from orchtrace_otel.replay.games import MOST_EXACT, coalitions, free
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from pathlib import Path
 
-    from orchtrace_otel.model import Trace
     from orchtrace_otel.replay.game import Found
     from orchtrace_otel.replay.progress import Tell
     from orchtrace_otel.replay.replayer import PlainReplay
@@ -116,6 +116,9 @@ def counterfactual(  # noqa: PLR0913 - one keyword a decision of the caller
         >>> [(effect.player.name, effect.value) for effect in found.ranked()]
         [('coder', 0.3), ('planner', 0.2)]
     """
+    if not isinstance(trace, Trace):  # pyright: ignore[reportUnnecessaryIsInstance] # users may err
+        msg = f"trace must be the Trace of the run that is replayed, got {trace!r}"
+        raise ConfigError(msg)
     chosen = _players(trace, players, method, alternatives)
     _check_words(method, baseline, order)
     _check_counts(replays=replays, workers=workers, seed=seed)

@@ -399,6 +399,7 @@ def test_roles_are_players_too() -> None:
         ({"players": ["A"]}, "players must be Slot"),
         ({"baseline": "recorded"}, "needs a trace with an outcome"),
         ({"method": "edits"}, "needs alternatives"),
+        ({"trace": 3}, "trace must be the Trace of the run"),
         ({"replay": 3}, "replay must be a function"),
         ({"score": float, "replay": object()}, "replay must be a function"),
         (
@@ -409,9 +410,9 @@ def test_roles_are_players_too() -> None:
 )
 def test_wrong_arguments_are_refused(trace, team, sheet_game, arguments, message) -> None:
     """Loudly, before anything is run."""
-    given = {"replay": sheet_game, "players": team, **arguments}
+    given = {"trace": trace, "replay": sheet_game, "players": team, **arguments}
     with pytest.raises(ConfigError, match=message):
-        orchtrace.counterfactual(trace, given.pop("replay"), given.pop("players"), **given)
+        orchtrace.counterfactual(**given)
 
 
 def test_blocked_replays_are_counted_by_what_they_are(trace, team) -> None:

@@ -224,9 +224,8 @@ class Pipeline(SpanProcessor):
     def _hand_over(self, finished: Finished, root: OtelSpan | None) -> None:
         """Queue a run for those who take its trace, and those who hear of its `root`."""
         told = self._evaluations
-        if root is None or not root.get_span_context().trace_flags.sampled:
-            told = None
-        if told is not None and told.is_heard and root is not None:
+        is_sent = root is not None and root.get_span_context().trace_flags.sampled
+        if told is not None and root is not None and is_sent and told.is_heard:
             finished.tell(told, root)
         elif not self._delivery.has_exporters:
             return

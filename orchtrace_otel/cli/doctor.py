@@ -11,6 +11,7 @@ from rich.text import Text
 
 from orchtrace_otel.cli._checks import Finding, what_is_configured, what_is_installed
 from orchtrace_otel.cli._console import clean, out_json, tell_text
+from orchtrace_otel.cli._summary import counted
 from orchtrace_otel.errors import ConfigError
 from orchtrace_otel.settings import Settings
 
@@ -72,5 +73,5 @@ def _verdict(findings: list[Finding], wrong: int) -> Text:
         things = "1 thing is" if wrong == 1 else f"{wrong} things are"
         return Text(f"{things} wrong; what to do stands under each.", style="bold red")
     notes = sum(finding.level == "note" for finding in findings)
-    told = f" {notes} {'note' if notes == 1 else 'notes'} above." if notes else ""
+    told = f" {counted(notes, 'note')} above." if notes else ""
     return Text(f"Nothing is wrong.{told}", style="green")

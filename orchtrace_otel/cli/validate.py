@@ -10,6 +10,7 @@ import click
 
 from orchtrace_otel.cli._console import out_json, tell
 from orchtrace_otel.cli._files import Traces, shown, superseded
+from orchtrace_otel.cli._summary import counted
 from orchtrace_otel.schema import Fault, read_lines
 from orchtrace_otel.tables.reading import Bad, holds_rewards, read_file
 
@@ -125,18 +126,14 @@ def _by_rule(reports: list[_Report]) -> dict[str, int]:
 def _summary(reports: list[_Report]) -> str:
     traces = sum(report.traces for report in reports)
     sound = sum(report.sound for report in reports)
-    lines = [f"{_count(traces, 'trace')} in {_count(len(reports), 'file')}: {sound} sound"]
+    lines = [f"{counted(traces, 'trace')} in {counted(len(reports), 'file')}: {sound} sound"]
     old = sum(report.superseded for report in reports)
     if old:
-        lines.append(f"  {_count(old, 'older revision')} left out: a newer one is there")
+        lines.append(f"  {counted(old, 'older revision')} left out: a newer one is there")
     late = sum(report.rewards for report in reports)
     if late:
-        lines.append(f"  {_count(late, 'reward')} that came late: sound")
+        lines.append(f"  {counted(late, 'reward')} that came late: sound")
     for rule, number in _by_rule(reports).items():
         if number:
-            lines.append(f"  {_count(number, 'fault')} [{rule}]: {_RULES[rule]}")
+            lines.append(f"  {counted(number, 'fault')} [{rule}]: {_RULES[rule]}")
     return "\n".join(lines)
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"

@@ -142,8 +142,9 @@ def _add_rewards(row: Json, joined: Joined) -> None:
 
 
 def _add_numbers(row: Json) -> None:
-    if "input_tokens" in row and "output_tokens" in row:
-        row["cost"] = row["input_tokens"] + row["output_tokens"]
+    read, written = row.get("input_tokens"), row.get("output_tokens")
+    if isinstance(read, int | float) and isinstance(written, int | float):  # others may err
+        row["cost"] = read + written
     version = row.get("policy_version")
     if isinstance(version, str | int):
         row["policy_version_min"] = row["policy_version_max"] = str(version)

@@ -55,6 +55,24 @@ def test_our_own_runs_come_back_with_their_turns_and_rewards(trace: Trace) -> No
     assert through_arrow(trace).turns == trace.turns
 
 
+def test_tokens_that_are_no_numbers_make_no_cost() -> None:
+    """Others may write what they like into a turn: it is kept, and nothing is made of it."""
+    turns = [{"id": "t1", "input_tokens": 5, "output_tokens": "7"}, {"id": "t2", "input_tokens": 1}]
+    stop = Event("s", 1.0, "orchestrator_decision", "lead", {"verb": "stop", "turn_records": turns})
+    trace = Trace("r", "q", (stop,), costs={"tokens": 0, "wall_clock_s": 1})
+    assert ["cost" in row for row in rows_of(trace).turns] == [False, False]
+    assert through_arrow(trace) == trace
+
+
+def test_a_table_that_is_wanted_in_part_has_these_columns_only() -> None:
+    """What a data set does not read is not made into rows; other tables are whole."""
+    nested = nest(flat([rows_of(run("r", 1.0))]))
+    (whole,) = unnest(nested)
+    (some,) = unnest(nested, ("events", "turns"), {"events": ("id", "type")})
+    assert some.events == [{"id": row["id"], "type": row["type"]} for row in whole.events]
+    assert (some.turns, some.edges) == (whole.turns, [])
+
+
 def test_several_runs_keep_apart_and_in_order() -> None:
     """Runs folded into one table are unfolded as they were, also when their rows are mixed."""
     traces = [run(name, reward) for name, reward in (("b", 1.0), ("a", 0.0), ("c", 0.5))]

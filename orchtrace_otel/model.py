@@ -399,13 +399,19 @@ class Trace:
 
     def to_dict(self) -> Json:
         """The trace as a document of the published schema."""
+        return self.around(
+            [event.to_dict() for event in self.events], [edge.to_dict() for edge in self.edges]
+        )
+
+    def around(self, events: Any, edges: Any) -> Json:
+        """The document around its events and edges, in whatever form these are written already."""
         document: Json = {"trace_id": self.trace_id, "task_id": self.task_id}
         if self.system is not None:
             document["system"] = self.system
         if self.topology is not None:
             document["topology"] = self.topology
-        document["events"] = [event.to_dict() for event in self.events]
-        document["edges"] = [edge.to_dict() for edge in self.edges]
+        document["events"] = events
+        document["edges"] = edges
         document["rewards"] = dict(self.rewards)
         document["costs"] = dict(self.costs)
         if self.metrics is not None:

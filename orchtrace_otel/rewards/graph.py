@@ -111,9 +111,7 @@ class _Reader:
         self.events = events = trace.events
         self.edges = trace.edges
         self.flags: set[str] = set()
-        self.positions = {event.id: place for place, event in enumerate(events)}
-        if len(self.positions) < len(events):
-            self.flags.add("duplicate_ids")
+        self.positions: dict[str, int] = {}
         self.begin = self._begin()
         self.ordered = sorted(self.begin)
         self.finish = self.begin  # until something lasts
@@ -147,28 +145,47 @@ class _Reader:
             return [nanoseconds(event.t) or 0 for event in self.events]
 
     def _intervals(self) -> list[Interval]:
-        """What takes time; the activation that only the stop closes is last."""
-        events, begin, opening = self.events, self.begin, self.positions.get
+        """What takes time; positions are noted on the way."""
+        events, begin, positions = self.events, self.begin, self.positions
         found: list[Interval] = []
+        others: list[int] = []
         for place, event in enumerate(events):
             name = event.id
+            positions[name] = place
             if name[-6:] == ".close":
                 span = name[:-6]
-                opened = opening(span + ".open")
-                if opened is not None:
+                opened = positions.get(span + ".open")
+                if opened is None:
+                    others.append(place)
+                else:
                     owner = owner_of(span, events[opened].keys)
                     found.append((begin[opened], begin[place], span, opened, place, owner))
-                    continue
-            if "duration_s" in event.keys and self._lasts(place, event):
-                owner = owner_of(name, event.keys)
-                found.append((begin[place], self.finish[place], name, place, place, owner))
+            elif "duration_s" in event.keys:
+                others.append(place)
+        if len(positions) < len(events):
+            self.flags.add("duplicate_ids")
+        if others:
+            found += filter(None, map(self._other, others))
         root = self._root()
         return found if root is None else [*found, root]
 
+    def _other(self, place: int) -> Interval | None:
+        """What an event closes that stands before its opening, or that it is by itself."""
+        event, begin = self.events[place], self.begin
+        name = event.id
+        span = name[:-6]
+        opened = self.positions.get(span + ".open") if name[-6:] == ".close" else None
+        if opened is not None:
+            owner = owner_of(span, self.events[opened].keys)
+            return begin[opened], begin[place], span, opened, place, owner
+        if "duration_s" in event.keys and self._lasts(place, event):
+            return begin[place], self.finish[place], name, place, place, owner_of(name, event.keys)
+        return None
+
     def _lasts(self, place: int, event: Event) -> bool:
         """Whether an event of its own took time; its end is noted."""
-        if self._is_half(event.id):
-            return False
+        if event.id[-5:] == ".open" and event.id[:-5] + ".close" in self.positions:
+            return False  # it is one end of something
         duration = nanoseconds(event.keys["duration_s"])
         if duration is None:
             self.flags.add("skewed")
@@ -177,12 +194,6 @@ class _Reader:
             self.finish = self.begin.copy()
         self.finish[place] += duration
         return True
-
-    def _is_half(self, name: str) -> bool:
-        """Whether an event is one of the two ends of an interval."""
-        if name[-6:] == ".close":
-            return name[:-6] + ".open" in self.positions
-        return name[-5:] == ".open" and name[:-5] + ".close" in self.positions
 
     def _root(self) -> Interval | None:
         """The activation that only the stop closes."""
@@ -271,11 +282,9 @@ class _Reader:
     def _divide(self, intervals: Sequence[Interval]) -> tuple[list[int], int]:
         """Own work by the event that completes it, and how much went on at once."""
         events = self.events
-        parts: defaultdict[str, list[Interval]] = defaultdict(list)
+        parts: defaultdict[str | None, list[Interval]] = defaultdict(list)
         for interval in intervals:
-            owner = interval[5]
-            if owner is not None:
-                parts[owner].append(interval)
+            parts[interval[5]].append(interval)
         own_work = [0] * len(events)
         starts: list[int] = []
         ends: list[int] = []
@@ -306,12 +315,10 @@ def longest_chains(graph: Graph) -> list[int]:
     for place in graph.order:
         over = first
         for cause in causes[place]:
-            chain = chains[cause]
-            if chain > over:  # noqa: PLR1730 - `max` costs more than all the rest
-                over = chain
+            if chains[cause] > over:  # noqa: PLR1730 - `max` costs more than all the rest
+                over = chains[cause]
         over += own_work[place]
-        limit = finish[place]
-        chains[place] = over if over < limit else limit
+        chains[place] = over if over < finish[place] else finish[place]
     return chains
 
 

@@ -188,12 +188,12 @@ def measure_facts(facts: Facts) -> tuple[dict[str, float], frozenset[str]]:
 
 def read_run(facts: Facts) -> Run:
     """Read what the measures need."""
-    graph, tokens, chains = facts.graph, facts.tokens, facts.chains
+    graph, tokens, chains, timed = facts.graph, facts.tokens, facts.chains, facts.is_timed
     return Run(
-        work_ns=sum(graph.own_work) if facts.is_timed else None,
+        work_ns=sum(graph.own_work) if timed else None,
         span_ns=None if chains is None else max(chains, default=graph.first) - graph.first,
         makespan_ns=_elapsed(graph),
-        peak=graph.peak if facts.is_timed else None,
+        peak=graph.peak if timed else None,
         tokens=None if tokens is None else sum(tokens.values()),
         protocol_tokens=(
             None if tokens is None else protocol_tokens(facts.events, tokens, graph.stop)
@@ -207,8 +207,10 @@ def _useful_tokens(facts: Facts) -> int | None:
     tokens = facts.tokens
     if tokens is None or not facts.is_causal:
         return None
-    useful = facts.useful if tokens else ()
-    return sum(count for place, count in tokens.items() if place in useful)
+    if not tokens:
+        return 0
+    useful = facts.useful
+    return sum([count for place, count in tokens.items() if place in useful])
 
 
 def _elapsed(graph: Graph) -> int | None:

@@ -11,10 +11,13 @@ import os
 import sys
 import unicodedata
 from functools import cache
-from typing import Any, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from rich.console import Console, RenderableType
 from rich.text import Text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 _LONGEST: Final = 200
 _NARROWEST: Final = 40
@@ -77,6 +80,13 @@ def print_error(message: str) -> None:
 def print_note(message: str) -> None:
     """Write what is worth knowing to standard error."""
     console(stderr=True).print(Text(clean(message, longest=None)), soft_wrap=True)
+
+
+def note_unknown_reward(name: str, known: Iterable[str]) -> None:
+    """Say so where no run has the reward that was named."""
+    names = sorted(known)
+    if names and name not in names:
+        print_note(f"no run has a reward {name!r}; there are: {', '.join(names)}")
 
 
 def can_draw() -> bool:

@@ -67,7 +67,10 @@ def command(places: tuple[str, ...], *, target: str, compact: bool) -> int:
     )
     if compact:
         _compact(exporter, target)
-    return int(faults > 0)
+    is_empty = not counts.runs and not counts.late
+    if is_empty and not faults:
+        print_error(f"no run in {', '.join(places)}")
+    return int(faults > 0 or is_empty)
 
 
 def _is_target(place: str, target: str) -> bool:

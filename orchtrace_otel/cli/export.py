@@ -10,7 +10,13 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from orchtrace_otel.cli._console import console, out_json, print_error, tell
+from orchtrace_otel.cli._console import (
+    console,
+    note_unknown_reward,
+    out_json,
+    print_error,
+    tell,
+)
 from orchtrace_otel.cli._sources import Place, Store, read_place
 from orchtrace_otel.cli._summary import counted
 from orchtrace_otel.datasets import Job, Report, export, known_writers
@@ -96,6 +102,8 @@ def command(**given: Any) -> int:
             progress=bar.show,
             source=read_place,
         )
+    if given["reward"] is not None:
+        note_unknown_reward(given["reward"], report.rewards)
     if given["as_json"]:
         out_json({**report.to_dict(), "faults": [bad._asdict() for bad in report.bad]})
     else:

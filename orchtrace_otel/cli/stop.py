@@ -11,7 +11,14 @@ import click
 from rich.cells import cell_len
 from rich.text import Text
 
-from orchtrace_otel.cli._console import clean, out_json, print_note, tell, tell_text
+from orchtrace_otel.cli._console import (
+    clean,
+    note_unknown_reward,
+    out_json,
+    print_note,
+    tell,
+    tell_text,
+)
 from orchtrace_otel.cli._files import Traces
 from orchtrace_otel.cli._reading import Reading
 from orchtrace_otel.rewards.stopping.model import StopValue
@@ -88,6 +95,7 @@ def fit(  # noqa: PLR0913 - one parameter an option
 
     reading = _Reading(files, outcome)
     courses = list(reading)
+    reading.say_what_is_missing()
     model = fit_stop_value(courses, cost=cost, sweeps=sweeps, most_premature=most_premature)
     model.save(target)
     facts = model.facts
@@ -125,7 +133,9 @@ def evaluate(
 
     value = StopValue.load(model)
     reading = _Reading(files, outcome)
-    found = evaluation.evaluate(value, list(reading))
+    courses = list(reading)
+    reading.say_what_is_missing()
+    found = evaluation.evaluate(value, courses)
     if as_json:
         out_json(found.to_dict())
     else:
@@ -163,6 +173,7 @@ class _Reading:
     def __init__(self, files: Sequence[Sequence[Path]], outcome: str | None) -> None:
         self._traces = Reading([file for group in files for file in group])
         self._outcome = outcome
+        self._rewards: set[str] = set()
         self.found = 0
 
     @property
@@ -177,10 +188,16 @@ class _Reading:
 
     def __iter__(self) -> Iterator[Course]:
         for trace in self._traces:
+            self._rewards.update(trace.rewards)
             course = read_course(trace, self._outcome)
             if course.points:
                 self.found += 1
                 yield course
+
+    def say_what_is_missing(self) -> None:
+        """Say so where the outcome that was named is the reward of no run."""
+        if self._outcome is not None:
+            note_unknown_reward(self._outcome, self._rewards)
 
 
 def _point(model: StopValue, point: Point) -> dict[str, Any]:

@@ -60,6 +60,7 @@ class Report:
         clusters: How many of them are left when near-duplicates count once.
         models: Calls by the model that answered.
         began: When the first and the last run began, nanoseconds since 1970.
+        rewards: Components of rewards that runs have.
     """
 
     check: Check
@@ -72,6 +73,7 @@ class Report:
     clusters: int = 0
     models: Counter[str] = field(default_factory=Counter[str])
     began: tuple[int, int] | None = None
+    rewards: set[str] = field(default_factory=set[str])
 
     def to_dict(self) -> dict[str, Any]:
         """The report as JSON."""
@@ -221,6 +223,8 @@ def _rows(
 
 def _look(rows: Rows, report: Report) -> None:
     report.models.update(str(row.get("model", "unknown")) for row in rows.turns)
+    report.rewards.update(rows.run.get("rewards", ()))
+    report.rewards.update([str(row.get("component")) for row in rows.rewards])
     began = rows.run.get("start_unix_nano")
     if isinstance(began, int):
         first, last = report.began or (began, began)

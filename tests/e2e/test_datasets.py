@@ -145,6 +145,13 @@ def test_runs_that_a_url_does_not_take_wait_and_are_told(recorded, tmp_path: Pat
     assert waiting.count(b"\n") == 12
 
 
+def test_a_file_that_holds_no_run_is_told(tmp_path: Path) -> None:
+    """Nothing was converted, which whoever calls it in a script would not see otherwise."""
+    (tmp_path / "empty.jsonl").touch()
+    done = run("convert", "empty.jsonl", "--to", "jsonl:copy/", cwd=tmp_path)
+    assert (done.returncode, "error: no run in empty.jsonl" in done.stderr) == (1, True)
+
+
 def test_traces_come_from_standard_input_too(recorded, tmp_path: Path) -> None:
     """`-` is a file like others."""
     data = (tmp_path / "in" / "traces.jsonl").read_bytes()

@@ -181,3 +181,13 @@ def test_exit_codes_are_those_of_the_other_verbs(
     assert done.returncode == code, done.stderr
     assert said in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_an_outcome_that_no_run_has_is_told(folder: Path) -> None:
+    """The rewards that there are stand beside it."""
+    runs = [schema.load(line) for line in (folder / "other.jsonl").read_bytes().splitlines()]
+    rewarded = write(folder / "rewarded.jsonl", [replace(one, rewards={"task": 1}) for one in runs])
+    note = "no run has a reward 'tsak'; there are: task\n"
+    for name, said in (("tsak", note), ("task", "")):
+        result = invoke("eval", folder / "model.json", rewarded, "--outcome", name)
+        assert (note in result.output) == bool(said), result.output

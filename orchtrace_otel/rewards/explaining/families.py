@@ -26,9 +26,10 @@ if TYPE_CHECKING:
 
 
 def _assigned(facts: Facts) -> dict[int, str]:
+    found = facts.share(assignments)
     return {
-        one.place: "came back" if one.is_finished else "did not come back, or failed"
-        for one in facts.share(assignments)
+        place: "came back" if is_finished else "did not come back, or failed"
+        for place, is_finished in zip(found.places, found.finished, strict=True)
     }
 
 
@@ -44,11 +45,10 @@ def r_parallel(facts: Facts) -> Explanation:
 
 def r_finish(facts: Facts) -> Explanation:
     """PARL's finish term."""
-    found = facts.share(assignments)
-    done = sum(one.is_finished for one in found)
+    finished = facts.share(assignments).finished
     return Explanation(
         "assignments that came back in time without an error / assignments",
-        f"{done} / {len(found)}",
+        f"{sum(finished)} / {len(finished)}",
         ordered(facts, _assigned(facts)),
     )
 
@@ -66,12 +66,12 @@ def serial_collapse(facts: Facts) -> Explanation:
 
 def spurious_parallelism(facts: Facts) -> Explanation:
     """Assignments for show."""
-    found = facts.share(assignments)
+    places = facts.share(assignments).places
     why = why_spurious(facts)
     return Explanation(
         "- assignments that led to no answer, did nothing or repeated a brief / assignments",
-        f"- {len(why)} / {len(found)}",
-        ordered(facts, {found[at].place: reason for at, reason in why.items()}),
+        f"- {len(why)} / {len(places)}",
+        ordered(facts, {places[at]: reason for at, reason in why.items()}),
     )
 
 
@@ -89,8 +89,8 @@ def independence(facts: Facts) -> Explanation:
 def overlap(facts: Facts) -> Explanation:
     """Briefs that are the same."""
     briefs = {
-        one.place: str(facts.events[one.place].get("content_ref", "unknown"))
-        for one in facts.share(assignments)
+        place: str(facts.events[place].get("content_ref", "unknown"))
+        for place in facts.share(assignments).places
     }
     return Explanation(
         "1 - different briefs / briefs",

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from orchtrace_otel.rewards.facts import Facts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from orchtrace_otel.model import Event
 
@@ -15,33 +15,75 @@ _ASSIGNS: Final = frozenset({"spawn", "delegate"})
 _FELL_SHORT: Final = frozenset({"error", "cancelled", "paused"})
 
 
-class Assignment(NamedTuple):
-    """Work that an agent was given: by a spawn, or by a delegation.
+class Assignments(NamedTuple):
+    """Work that agents were given, by a spawn or a delegation: one column for each thing known.
 
     Attributes:
-        place: Position of the event that gave it.
-        agent: Name of who got it; None where the trace does not tell.
-        instance: Which life of that agent, or its name.
-        activation: Stretch of work that came of it; None where none did.
-        parent: Activation that it is inside of.
+        places: Positions of the events that gave it.
+        agents: Name of who got it; None where the trace does not tell.
+        instances: Which life of that agent, or its name.
+        activations: Stretch of work that came of it; None where none did.
+        parents: Activation that it is inside of.
         opened: Position of that activation's opening.
         closed: Position of its closing, or of the agent's return.
-        is_finished: Whether it came back, in time and without an error.
+        finished: Whether it came back, in time and without an error.
     """
 
-    place: int
-    agent: str | None
-    instance: str | None
-    activation: str | None
-    parent: str | None
-    opened: int | None
-    closed: int | None
-    is_finished: bool
+    places: Sequence[int] = ()
+    agents: Sequence[str | None] = ()
+    instances: Sequence[str | None] = ()
+    activations: Sequence[str | None] = ()
+    parents: Sequence[str | None] = ()
+    opened: Sequence[int | None] = ()
+    closed: Sequence[int | None] = ()
+    finished: Sequence[bool] = ()
+
+    def lasting(self) -> Iterator[tuple[int, int, int]]:
+        """The number of each that began and ended, and positions of its opening and closing."""
+        for number, (opened, closed) in enumerate(zip(self.opened, self.closed, strict=True)):
+            if opened is not None and closed is not None:
+                yield number, opened, closed
 
 
-def assignments(facts: Facts) -> Sequence[Assignment]:
+_Row: TypeAlias = tuple[
+    int, str | None, str | None, str | None, str | None, int | None, int | None, bool
+]
+"""One assignment, in the order of the columns."""
+
+
+def assignments(facts: Facts) -> Assignments:
     """Everything that was assigned, in the order of events; ask it through `Facts.share`."""
-    return list(_Reader(facts).read())
+    return Assignments(*zip(*_Reader(facts).read(), strict=True))
+
+
+def briefs(facts: Facts) -> Sequence[str | None]:
+    """The brief of each assignment, where content is captured; ask it through `Facts.share`."""
+    events = facts.events
+    found = [events[at].keys.get("content_ref") for at in facts.share(assignments).places]
+    return [text(brief) for brief in found]
+
+
+def unwell(facts: Facts) -> Collection[int]:
+    """Positions of what did not end as it should, or not in time; ask it through `Facts.share`."""
+    events = facts.events
+    return frozenset([at for at in facts.share(unsettled) if not closed_well(events[at])])
+
+
+def unsettled(facts: Facts) -> Sequence[int]:
+    """Positions of all whose status is not `ok`, or that say whether they were late; likewise."""
+    return [
+        at
+        for at, event in enumerate(facts.events)
+        if (keys := event.keys).get("status") != "ok" or "late" in keys
+    ]
+
+
+def by_id(facts: Facts, kind: str) -> Mapping[str, int]:
+    """Positions by id, right for events of one type; ids of others may be among them."""
+    if "duplicate_ids" not in facts.graph.flags:
+        return facts.graph.positions
+    events = facts.events
+    return {events[at].id: at for at in facts.by_type.get(kind, ())}
 
 
 def closed_well(event: Event) -> bool:
@@ -64,10 +106,11 @@ class _Reader:
     def __init__(self, facts: Facts) -> None:
         self.facts = facts
         self.types = facts.by_type
-        self.returns = {facts.events[place].id: place for place in self.types.get("return", ())}
+        self.returns = by_id(facts, "return")
+        self.unwell = facts.share(unwell)
         self.gone = self._despawned()
 
-    def read(self) -> Iterator[Assignment]:
+    def read(self) -> Iterator[_Row]:
         events = self.facts.events
         opened_by = self._openings()
         for place in self._assigning():
@@ -111,7 +154,7 @@ class _Reader:
             found[key] = place
         return found
 
-    def _of_opening(self, place: int, opening: int) -> Assignment:
+    def _of_opening(self, place: int, opening: int) -> _Row:
         event = self.facts.events[opening]
         name, keys = event.id[:-5], event.keys
         to, instance, parent = keys.get("to"), keys.get("instance"), keys.get("parent")
@@ -119,17 +162,17 @@ class _Reader:
             to = text(to) or text(self.facts.events[place].keys.get("to"))
             instance, parent = text(instance) or to, text(parent)
         closed = self.returns.get(name + ".close")
-        finished = closed is not None and self._came_back(closed, instance)
-        return Assignment(place, to, instance, name, parent, opening, closed, finished)
+        if closed is None or self.facts.events[closed].type != "return":
+            return place, to, instance, name, parent, opening, None, False
+        finished = closed not in self.unwell and self._stayed(closed, instance)
+        return place, to, instance, name, parent, opening, closed, finished
 
-    def _unopened(self, place: int) -> Assignment:
+    def _unopened(self, place: int) -> _Row:
         event = self.facts.events[place]
         to = text(event.keys.get("to"))
-        return Assignment(
-            place, to, to, None, text(event.keys.get("activation")), None, None, is_finished=False
-        )
+        return place, to, to, None, text(event.keys.get("activation")), None, None, False
 
-    def _of_others(self, place: int) -> Assignment:
+    def _of_others(self, place: int) -> _Row:
         """A spawn in a trace without activations: its agent's last return ends it."""
         events = self.facts.events
         giver = events[place]
@@ -142,15 +185,13 @@ class _Reader:
             to = None if first is None else first.agent
         back = [at for at in self.types.get("return", ()) if events[at].agent == to]
         closed = max(back, key=lambda at: (events[at].t, events[at].id), default=None)
-        finished = closed is not None and self._came_back(closed, to)
-        return Assignment(place, to, to, None, giver.agent, None, closed, finished)
+        finished = closed is not None and closed not in self.unwell and self._stayed(closed, to)
+        return place, to, to, None, giver.agent, None, closed, finished
 
-    def _came_back(self, closed: int, instance: str | None) -> bool:
-        if self.gone:
-            gone = self.gone.get(instance)
-            if gone is not None and gone < self.facts.graph.begin[closed]:
-                return False
-        return closed_well(self.facts.events[closed])
+    def _stayed(self, closed: int, instance: str | None) -> bool:
+        """Whether nobody had ended it from outside when it closed."""
+        gone = self.gone.get(instance)
+        return gone is None or gone >= self.facts.graph.begin[closed]
 
     def _despawned(self) -> dict[str | None, int]:
         """When each instance was ended from outside."""

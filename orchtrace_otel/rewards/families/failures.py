@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from orchtrace_otel.rewards.component import component
 from orchtrace_otel.rewards.facts import Facts
+from orchtrace_otel.rewards.families.assignments import unsettled
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -25,7 +26,8 @@ def error_amplification(facts: Facts) -> float | None:
 
 def failures(facts: Facts) -> tuple[Collection[int], Collection[int]]:
     """Positions of what failed, and of those among them that another failed one led to."""
-    failed = {at for at, event in enumerate(facts.events) if event.keys.get("status") == "error"}
+    events = facts.events
+    failed = {at for at in facts.share(unsettled) if events[at].keys.get("status") == "error"}
     return failed, _led_by(facts, failed) if failed else ()
 
 

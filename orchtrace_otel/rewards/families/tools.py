@@ -10,7 +10,7 @@ from orchtrace_otel.model import Reward, Trace
 from orchtrace_otel.rewards.component import Values, component
 from orchtrace_otel.rewards.contract import reward
 from orchtrace_otel.rewards.facts import Facts
-from orchtrace_otel.rewards.families.assignments import closed_well, text
+from orchtrace_otel.rewards.families.assignments import by_id, closed_well, text, unwell
 from orchtrace_otel.rewards.graph import NANOSECONDS
 
 if TYPE_CHECKING:
@@ -122,12 +122,12 @@ def read_uses(facts: Facts, changing: Collection[str] = ()) -> Iterator[ToolUse]
         changing: Names of tools after which the same call may give something else.
     """
     events, graph = facts.events, facts.graph
-    came = facts.share(results)
     useful = facts.useful if facts.is_causal else None
     seen: dict[tuple[str | None, str | None], tuple[Event, int]] = {}
     changes, is_timed = 0, facts.is_timed
-    for place in sorted(came, key=lambda at: (events[at].t, events[at].id)):
-        call, at = events[place], came[place]
+    calls = zip(facts.by_type.get("tool_call", ()), facts.share(results), strict=True)
+    for place, at in sorted(calls, key=lambda call: (events[call[0]].t, events[call[0]].id)):
+        call = events[place]
         keys = call.keys
         result = None if at is None else events[at]
         succeeded = result is not None and closed_well(result)
@@ -164,19 +164,20 @@ def _is_repeated(before: tuple[Event, int] | None, result: Event | None, changes
     return earlier is None or now is None or earlier == now
 
 
-def _results(facts: Facts, calls: Sequence[int]) -> Mapping[int, int | None]:
-    events = facts.events
+def results(facts: Facts) -> Sequence[int | None]:
+    """Position of each call's result; None where it never came. Ask it through `Facts.share`."""
+    calls = facts.by_type.get("tool_call", ())
     if not calls:
-        return {}
-    by_id = {events[place].id: place for place in facts.by_type.get("tool_result", ())}
-    found: dict[int, int | None] = {}
+        return []
+    events, closing = facts.events, by_id(facts, "tool_result").get
+    found: list[int | None] = []
     for place in calls:
-        event = events[place]
-        name = event.id
+        name = events[place].id
         if name[-5:] == ".open":
-            found[place] = by_id.get(name[:-5] + ".close")
+            at = closing(name[:-5] + ".close")
+            found.append(None if at is None or events[at].type != "tool_result" else at)
         else:
-            found[place] = _result_of_others(facts, place)
+            found.append(_result_of_others(facts, place))
     return found
 
 
@@ -190,28 +191,21 @@ def _result_of_others(facts: Facts, place: int) -> int | None:
     return place if "duration_s" in keys or "status" in keys else None
 
 
-def results(facts: Facts) -> Mapping[int, int | None]:
-    """Position of each call's result; None where it never came. Ask it through `Facts.share`."""
-    return _results(facts, facts.by_type.get("tool_call", ()))
-
-
 def repeats(facts: Facts) -> Mapping[int, bool | None]:
-    """Whether each call was one again, as far as arguments are known; likewise."""
+    """Whether each call was one again; empty where no arguments are known. Likewise."""
     events = facts.events
     calls = facts.by_type.get("tool_call", ())
     if not any("content_ref" in events[place].keys for place in calls):
-        return dict.fromkeys(calls)
+        return {}
     return {use.place: use.repeated for use in read_uses(facts)}
 
 
 @component(family="R5", unit="tool_call", range=(0, 1), inputs=("tool_call", "status"))
 def tool_succeeded(facts: Facts) -> Mapping[int, float]:
     """For each call: 1 where it gave a result without an error, else 0."""
-    events = facts.events
-    return {
-        call: 1.0 if at is not None and closed_well(events[at]) else 0.0
-        for call, at in facts.share(results).items()
-    }
+    failed = {None, *facts.share(unwell)}
+    calls = zip(facts.by_type.get("tool_call", ()), facts.share(results), strict=True)
+    return {call: 0.0 if at in failed else 1.0 for call, at in calls}
 
 
 @component(family="R5", unit="tool_call", range=(0, 1), inputs=("tool_call", "edges"))
@@ -221,7 +215,8 @@ def tool_used(facts: Facts) -> Mapping[int, float] | None:
     if not found or not facts.is_causal:
         return None
     useful = facts.useful
-    return {call: 1.0 if at in useful else 0.0 for call, at in found.items()}
+    calls = zip(facts.by_type["tool_call"], found, strict=True)
+    return {call: 1.0 if at in useful else 0.0 for call, at in calls}
 
 
 @component(family="R5", unit="tool_call", range=(-1, 0), inputs=("tool_call", "content_ref"))

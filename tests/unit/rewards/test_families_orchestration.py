@@ -196,7 +196,7 @@ def test_announced_work_that_never_began_is_unfinished(fork3, make_event):
     more = make_event("e5", 2, "spawn", "O", to="D")
     trace = replace(fork3, events=(*fork3.events[:-1], more, fork3.events[-1]))
     found = Facts(trace).share(assignments)
-    assert [(one.agent, one.is_finished) for one in found] == [
+    assert [*zip(found.agents, found.finished, strict=True)] == [
         ("A", True),
         ("B", True),
         ("C", False),

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from operator import itemgetter
-from typing import TYPE_CHECKING
 
 from orchtrace_otel.rewards.component import component
 from orchtrace_otel.rewards.facts import Facts
-from orchtrace_otel.rewards.families.assignments import Assignment, assignments, text
+from orchtrace_otel.rewards.families.assignments import (
+    Assignments,
+    assignments,
+    briefs,
+    text,
+)
 from orchtrace_otel.rewards.families.orchestration.lineage import sibling_pairs
 from orchtrace_otel.rewards.families.orchestration.parallel import peak_of_agents
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 
 @component(family="R7", unit="orchestrator", range=(-1, 0), inputs=("spawn", "delegate", "edges"))
@@ -44,10 +44,8 @@ def spurious_parallelism(facts: Facts) -> float | None:
     """
     if not facts.is_causal:
         return None
-    found = facts.share(assignments)
-    if not found:
-        return 0.0
-    return -len(why_spurious(facts)) / len(found)
+    assigned = len(facts.share(assignments).places)
+    return -len(why_spurious(facts)) / assigned if assigned else 0.0
 
 
 def why_spurious(facts: Facts) -> dict[int, str]:
@@ -56,49 +54,45 @@ def why_spurious(facts: Facts) -> dict[int, str]:
     reasons = dict.fromkeys(_repeated(facts, found), "has an earlier one's brief")
     reasons |= dict.fromkeys(_idle(facts, found), "did nothing")
     useful = facts.useful
-    for at in [at for at, one in enumerate(found) if one.closed not in useful]:
-        if not _led(facts, found[at]):
+    for at in [at for at, closed in enumerate(found.closed) if closed not in useful]:
+        if not _led(facts, found, at):
             reasons[at] = "led to no answer"
     return reasons
 
 
-def _led(facts: Facts, one: Assignment) -> bool:
+def _led(facts: Facts, found: Assignments, at: int) -> bool:
     """Whether what came of it led to the answer, where no end says so: anything its agent did."""
-    if one.closed is not None or one.opened is not None or one.agent is None:
+    agent = found.agents[at]
+    if found.closed[at] is not None or found.opened[at] is not None or agent is None:
         return False
-    return one.agent in facts.share(_useful_agents)
+    return agent in facts.share(_useful_agents)
 
 
 def _useful_agents(facts: Facts) -> set[str]:
     return {facts.events[place].agent for place in facts.useful}
 
 
-def _idle(facts: Facts, found: Sequence[Assignment]) -> set[int]:
+def _idle(facts: Facts, found: Assignments) -> set[int]:
     """Assignments that ran beside others of their parent and were not seen to do anything."""
     tokens = facts.tokens
     if not tokens or not facts.is_timed:
         return set()
     events, types = facts.events, facts.by_type
-    busy: set[str | None] = {one.parent for one in found}
+    busy: set[str | None] = {None, *found.parents}
     for place in (*tokens, *types.get("tool_call", ()), *types.get("message", ())):
         keys = events[place].keys
         if keys.get("verb") != "begin":
             busy.add(text(keys.get("activation")))
-    silent = [
-        at
-        for at, one in enumerate(found)
-        if one.activation is not None and one.closed is not None and one.activation not in busy
-    ]
-    return set(silent) & _beside(facts, found) if silent else set()
+    silent = {at for at, name in enumerate(found.activations) if name not in busy}
+    return silent & _beside(facts, found) if silent else silent
 
 
-def _beside(facts: Facts, found: Sequence[Assignment]) -> set[int]:
+def _beside(facts: Facts, found: Assignments) -> set[int]:
     """Assignments that overlap in time with another one of their parent."""
     begin = facts.graph.begin
     groups: defaultdict[str | None, list[tuple[int, int, int]]] = defaultdict(list)
-    for at, one in enumerate(found):
-        if one.opened is not None and one.closed is not None:
-            groups[one.parent].append((begin[one.opened], begin[one.closed], at))
+    for at, opened, closed in found.lasting():
+        groups[found.parents[at]].append((begin[opened], begin[closed], at))
     overlapping: set[int] = set()
     for group in groups.values():
         group.sort()
@@ -111,20 +105,20 @@ def _beside(facts: Facts, found: Sequence[Assignment]) -> set[int]:
     return overlapping
 
 
-def _repeated(facts: Facts, found: Sequence[Assignment]) -> set[int]:
+def _repeated(facts: Facts, found: Assignments) -> set[int]:
     """Assignments whose brief an earlier one under the same parent had."""
     events = facts.events
-    gave = [(events[one.place], one.parent, at) for at, one in enumerate(found)]
-    briefs = [
-        (event.t, event.id, text(event.keys["content_ref"]), parent, at)
-        for event, parent, at in gave
-        if "content_ref" in event.keys  # none has where content is off
+    gave = [
+        (events[found.places[at]], at)
+        for at, brief in enumerate(facts.share(briefs))
+        if brief is not None  # none has where content is off
     ]
-    first: set[tuple[str | None, str]] = set()
+    gave.sort(key=lambda one: (one[0].t, one[0].id))
+    first: set[tuple[str | None, str | None]] = set()
     repeated: set[int] = set()
-    for _, _, brief, parent, at in sorted(briefs, key=itemgetter(0, 1)):
-        if brief is not None:
-            if (parent, brief) in first:
-                repeated.add(at)
-            first.add((parent, brief))
+    for _, at in gave:
+        said = found.parents[at], facts.share(briefs)[at]
+        if said in first:
+            repeated.add(at)
+        first.add(said)
     return repeated

@@ -10,7 +10,7 @@ from orchtrace_otel.rewards.families.assignments import assignments
 from orchtrace_otel.rewards.families.orchestration.parallel import peak_of_agents
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
 MOST: Final = 64
 """Assignments beyond which pairs are not compared inline: their number grows by the square."""
@@ -36,28 +36,27 @@ def sibling_pairs(facts: Facts) -> Pairs | None:
     """
     found = facts.share(assignments)
     siblings: defaultdict[str | None, list[int]] = defaultdict(list)
-    for number, one in enumerate(found):
-        if one.opened is not None and one.closed is not None:
-            siblings[one.parent].append(number)
+    for number, _, _ in found.lasting():
+        siblings[found.parents[number]].append(number)
     groups = [group for group in siblings.values() if len(group) > 1]
     if not groups:
         return Pairs(0, 0)
-    if not facts.is_causal or len(found) > MOST:
+    if not facts.is_causal or len(found.places) > MOST:
         return None
-    opened = {one.opened: 1 << at for at, one in enumerate(found) if one.opened is not None}
-    reached = _carry(facts, opened)
-    ends = {at: reached[one.closed] for at, one in enumerate(found) if one.closed is not None}
+    reached = _carry(facts, found.opened)
+    ends = [0 if closed is None else reached[closed] for closed in found.closed]
     overlaps = not facts.is_timed or facts.share(peak_of_agents) > 1
     connected = sum(_connected(group, ends, overlaps=overlaps) for group in groups)
     return Pairs(sum(len(group) * (len(group) - 1) // 2 for group in groups), connected)
 
 
-def _carry(facts: Facts, bits: Mapping[int, int]) -> Sequence[int]:
+def _carry(facts: Facts, opened: Iterable[int | None]) -> Sequence[int]:
     """For each event the bits of all openings that lead to it."""
     causes = facts.graph.causes
     reached = [0] * len(causes)
-    for place, bit in bits.items():
-        reached[place] = bit
+    for number, opening in enumerate(opened):
+        if opening is not None:
+            reached[opening] = 1 << number
     for place in facts.graph.order:
         held = reached[place]
         for cause in causes[place]:
@@ -66,12 +65,12 @@ def _carry(facts: Facts, bits: Mapping[int, int]) -> Sequence[int]:
     return reached
 
 
-def _connected(group: Sequence[int], ends: Mapping[int, int], *, overlaps: bool) -> int:
+def _connected(group: Sequence[int], ends: Sequence[int], *, overlaps: bool) -> int:
     mask = sum([1 << number for number in group])
-    before = {number: ends[number] & (mask ^ 1 << number) for number in group}
-    count = sum(map(int.bit_count, before.values()))
+    before = [(number, ends[number] & (mask ^ 1 << number)) for number in group]
+    count = sum([bits.bit_count() for _, bits in before])
     # Only what goes on at once can lead into each other; such a pair was counted twice.
-    return count - (_mutual(before) if overlaps else 0)
+    return count - (_mutual(dict(before)) if overlaps else 0)
 
 
 def _mutual(before: Mapping[int, int]) -> int:

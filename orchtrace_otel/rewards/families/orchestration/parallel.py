@@ -10,16 +10,17 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass
+from itertools import compress
 from operator import itemgetter
 from typing import TYPE_CHECKING, Final
 
 from orchtrace_otel.rewards.component import component
 from orchtrace_otel.rewards.facts import Facts
-from orchtrace_otel.rewards.families.assignments import Assignment, assignments
+from orchtrace_otel.rewards.families.assignments import assignments
 from orchtrace_otel.rewards.graph import at_once, fill_gaps
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
 K_MAX: Final = 5
 """Sub-agents at once from which on more are worth no more, in the inline `r_parallel`."""
@@ -123,20 +124,17 @@ def peak_of_agents(facts: Facts) -> int:
     """
     found = facts.share(assignments)
     begin = facts.graph.begin
-    spans = [
-        (begin[one.opened], begin[one.closed], one.activation, one.parent)
-        for one in found
-        if one.opened is not None and one.closed is not None
-    ]
-    return _peak_of_spans(spans) if spans else _peak_of_lasting(facts, found)
+    names, parents = found.activations, found.parents
+    spans = [(begin[at], begin[to], names[one], parents[one]) for one, at, to in found.lasting()]
+    return _peak_of_spans(spans) if spans else _peak_of_lasting(facts, set(found.agents))
 
 
 def _peak_of_spans(spans: Sequence[tuple[int, int, str | None, str | None]]) -> int:
-    names = {name for _, _, name, _ in spans}
+    names = {span[2] for span in spans}
+    inner = [span for span in spans if span[3] in names]
     parts: defaultdict[str | None, list[tuple[int, int]]] = defaultdict(list)
-    for low, high, _, parent in spans:
-        if parent in names:  # most teams are flat: their parent is the run itself
-            parts[parent].append((low, high))
+    for low, high, _, parent in inner:  # none in most teams: their parent is the run itself
+        parts[parent].append((low, high))
     starts: list[int] = []
     ends: list[int] = []
     for low, high, name, _ in spans:
@@ -148,8 +146,7 @@ def _peak_of_spans(spans: Sequence[tuple[int, int, str | None, str | None]]) -> 
     return at_once(starts, ends)
 
 
-def _peak_of_lasting(facts: Facts, found: Iterable[Assignment]) -> int:
-    names = {one.agent for one in found}
+def _peak_of_lasting(facts: Facts, names: Collection[str | None]) -> int:
     graph = facts.graph
     parts: defaultdict[str, list[tuple[int, int]]] = defaultdict(list)
     for place, event in enumerate(facts.events):
@@ -177,7 +174,7 @@ def r_parallel(facts: Facts) -> float | None:
 
     Ten that run one after the other give 0. Absent where times are unknown.
     """
-    if not facts.share(assignments):
+    if not facts.share(assignments).places:
         return 0.0
     return parallel_reward(facts.share(peak_of_agents)) if facts.is_timed else None
 
@@ -187,8 +184,8 @@ def r_finish(facts: Facts) -> float | None:
     """PARL: share of assigned work that came back without an error and in time."""
     if "duplicate_ids" in facts.graph.flags:
         return None
-    found = facts.share(assignments)
-    return finish_reward(sum(one.is_finished for one in found), len(found))
+    finished = facts.share(assignments).finished
+    return finish_reward(sum(finished), len(finished))
 
 
 @component(family="R7", range=(0, 1), inputs=("own work",), is_metric=True)
@@ -209,11 +206,13 @@ def work_by_instance(facts: Facts) -> Mapping[str, int]:
     """Nanoseconds of own work of each sub-agent that was given any."""
     found = facts.share(assignments)
     works = {
-        one.instance: 0 for one in found if one.instance is not None and one.closed is not None
+        instance: 0
+        for instance, closed in zip(found.instances, found.closed, strict=True)
+        if instance is not None and closed is not None
     }
-    for event, own in zip(facts.events, facts.graph.own_work, strict=True):
-        if own:
-            instance = event.keys.get("instance", event.agent)
-            if isinstance(instance, str) and instance in works:
-                works[instance] += own
+    own_work = facts.graph.own_work
+    for event, own in zip(compress(facts.events, own_work), filter(None, own_work), strict=True):
+        instance = event.keys.get("instance", event.agent)
+        if isinstance(instance, str) and instance in works:
+            works[instance] += own
     return works

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from orchtrace_otel.rewards.component import component
 from orchtrace_otel.rewards.facts import Facts
-from orchtrace_otel.rewards.families.assignments import assignments, text
+from orchtrace_otel.rewards.families.assignments import briefs
 from orchtrace_otel.rewards.families.orchestration.lineage import sibling_pairs
 from orchtrace_otel.rewards.similarity import Similarity, by_words
 
@@ -104,8 +104,7 @@ def overlap(facts: Facts) -> float | None:
 
     Absent without assignments, and where the content of one is not captured.
     """
-    given = facts.share(assignments)
-    briefs = [text(facts.events[one.place].keys.get("content_ref")) for one in given]
-    if not briefs or None in briefs:
+    found = facts.share(briefs)
+    if not found or None in found:
         return None
-    return 1 - len(set(briefs)) / len(briefs)
+    return 1 - len(set(found)) / len(found)

@@ -7,9 +7,9 @@ onto these events (key `rewards`), a mapping from names (agents, roles) becomes 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from orchtrace_otel._guard import guarded
 from orchtrace_otel.rewards.contract import Contract
@@ -40,10 +40,23 @@ class Component:
     read: Callable[[Facts], Values]
     is_metric: bool = False
     needs_outcome: bool = False
+    _record: Mapping[str, Any] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Write down what all its records have in common."""
+        object.__setattr__(self, "_record", record("", self.name, self.contract, 0.0))
 
     def __call__(self, trace: Trace) -> Values:
         """Return the values for a trace, as a reward function does."""
         return self.read(Facts(trace))
+
+    def record(
+        self, run_id: str, number: float, target: str | None, *, provisional: bool
+    ) -> dict[str, Any]:
+        """Return one of its numbers as the stop lists it."""
+        if target is not None or provisional:
+            return record(run_id, self.name, self.contract, number, target, provisional)
+        return {**self._record, "id": run_id + self._record["id"], "value": number}
 
 
 def component(  # noqa: PLR0913 - what a reward declares
@@ -109,17 +122,18 @@ class Findings:
     @guarded
     def _took(self, one: Component, facts: Facts) -> bool:
         values = facts.share(one.read)
-        if values is not None:
-            self._add(one, facts, values)
+        if isinstance(values, float):
+            self._add_number(one, facts, values)
+        elif isinstance(values, Mapping):
+            self._add_each(one, facts, values)
+        elif values is not None:
+            self._add_number(one, facts, values)
         return True
 
-    def _add(self, one: Component, facts: Facts, values: Values) -> None:
-        if not isinstance(values, Mapping):
-            number = cast("float", values)
-            _demand(one, (number,))
-            self._add_number(one, facts, number)
-            return
-        _demand(one, values.values())
+    def _add_each(
+        self, one: Component, facts: Facts, values: Mapping[int, float] | Mapping[str, float]
+    ) -> None:
+        _demand(one, sound=one.contract.admits_all(values.values()))
         events, name = self.events, one.name
         for target, value in values.items():
             if not isinstance(target, int):
@@ -130,6 +144,7 @@ class Findings:
                 events[target] = {name: value}
 
     def _add_number(self, one: Component, facts: Facts, number: float) -> None:
+        _demand(one, sound=one.contract.admits(number))
         if one.is_metric:
             self.metrics[one.name] = number
             return
@@ -138,19 +153,11 @@ class Findings:
 
     def _record(self, one: Component, facts: Facts, number: float, target: str | None) -> None:
         outcome = facts.outcome if one.needs_outcome else None
-        self.records.append(
-            record(
-                facts.trace.trace_id,
-                one.name,
-                one.contract,
-                number,
-                target,
-                provisional=outcome is not None and outcome.provisional,
-            )
-        )
+        is_late = outcome is not None and outcome.provisional
+        self.records.append(one.record(facts.trace.trace_id, number, target, provisional=is_late))
 
 
-def _demand(one: Component, values: Iterable[float]) -> None:
-    if not one.contract.admits_all(values):
+def _demand(one: Component, *, sound: bool) -> None:
+    if not sound:
         msg = f"{one.name} must be in its range, came another number"
         raise ValueError(msg)

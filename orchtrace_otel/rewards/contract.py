@@ -69,7 +69,8 @@ class Contract:
             >>> share.admits(0.5), share.admits(1.5), share.admits(math.nan)
             (True, False, False)
         """
-        return self.admits_all((value,))
+        # What is infinite is no number less itself.
+        return self.low <= value <= self.high and value - value == 0
 
     def admits_all(self, values: Iterable[float]) -> bool:
         """Whether all of them are.
@@ -79,7 +80,6 @@ class Contract:
             False
         """
         low, high = self.low, self.high
-        # What is infinite is no number less itself.
         return not [v for v in values if not low <= v <= high or v - v != 0]
 
 

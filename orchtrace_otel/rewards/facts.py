@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import TYPE_CHECKING, Generic, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, overload
 
 from orchtrace_otel.rewards.answer import find_answer, is_stop_useful
 from orchtrace_otel.rewards.graph import Graph, longest_chains, read_graph
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from orchtrace_otel.model import Event, Trace
 
 T = TypeVar("T")
+
+_UNREAD: Final = object()
 
 _UNCAUSAL = frozenset({"cyclic", "duplicate_ids"})
 _UNTIMED = frozenset({"skewed", "duplicate_ids"})
@@ -84,11 +86,10 @@ class Facts:
             >>> facts.share(calls.append) is facts.share(calls.append), len(calls)
             (True, 1)
         """
-        try:
-            return self._shared[read]  # type: ignore[return-value]  # what `read` gave
-        except KeyError:
+        found: Any = self._shared.get(read, _UNREAD)
+        if found is _UNREAD:
             self._shared[read] = found = read(self)
-            return found
+        return found  # type: ignore[no-any-return]  # what `read` gave
 
     @_once
     def graph(self) -> Graph:

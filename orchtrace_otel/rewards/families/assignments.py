@@ -38,12 +38,6 @@ class Assignments(NamedTuple):
     closed: Sequence[int | None] = ()
     finished: Sequence[bool] = ()
 
-    def lasting(self) -> Iterator[tuple[int, int, int]]:
-        """The number of each that began and ended, and positions of its opening and closing."""
-        for number, (opened, closed) in enumerate(zip(self.opened, self.closed, strict=True)):
-            if opened is not None and closed is not None:
-                yield number, opened, closed
-
 
 _Row: TypeAlias = tuple[
     int, str | None, str | None, str | None, str | None, int | None, int | None, bool
@@ -54,6 +48,16 @@ _Row: TypeAlias = tuple[
 def assignments(facts: Facts) -> Assignments:
     """Everything that was assigned, in the order of events; ask it through `Facts.share`."""
     return Assignments(*zip(*_Reader(facts).read(), strict=True))
+
+
+def lasting(facts: Facts) -> Sequence[tuple[int, int, int]]:
+    """Which assignments, by number, began and ended, and when, in ns; ask it through `share`."""
+    found, begin = facts.share(assignments), facts.graph.begin
+    return [
+        (number, begin[opened], begin[closed])
+        for number, (opened, closed) in enumerate(zip(found.opened, found.closed, strict=True))
+        if opened is not None and closed is not None
+    ]
 
 
 def briefs(facts: Facts) -> Sequence[str | None]:
@@ -164,7 +168,7 @@ class _Reader:
         closed = self.returns.get(name + ".close")
         if closed is None or self.facts.events[closed].type != "return":
             return place, to, instance, name, parent, opening, None, False
-        finished = closed not in self.unwell and self._stayed(closed, instance)
+        finished = closed not in self.unwell and (not self.gone or self._stayed(closed, instance))
         return place, to, instance, name, parent, opening, closed, finished
 
     def _unopened(self, place: int) -> _Row:

@@ -10,6 +10,7 @@ from orchtrace_otel.rewards.families.assignments import (
     Assignments,
     assignments,
     briefs,
+    lasting,
     text,
 )
 from orchtrace_otel.rewards.families.orchestration.lineage import sibling_pairs
@@ -89,10 +90,9 @@ def _idle(facts: Facts, found: Assignments) -> set[int]:
 
 def _beside(facts: Facts, found: Assignments) -> set[int]:
     """Assignments that overlap in time with another one of their parent."""
-    begin = facts.graph.begin
     groups: defaultdict[str | None, list[tuple[int, int, int]]] = defaultdict(list)
-    for at, opened, closed in found.lasting():
-        groups[found.parents[at]].append((begin[opened], begin[closed], at))
+    for at, start, end in facts.share(lasting):
+        groups[found.parents[at]].append((start, end, at))
     overlapping: set[int] = set()
     for group in groups.values():
         group.sort()

@@ -6,7 +6,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from orchtrace_otel.rewards.facts import Facts
-from orchtrace_otel.rewards.families.assignments import assignments
+from orchtrace_otel.rewards.families.assignments import assignments, lasting
 from orchtrace_otel.rewards.families.orchestration.parallel import peak_of_agents
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def sibling_pairs(facts: Facts) -> Pairs | None:
     """
     found = facts.share(assignments)
     siblings: defaultdict[str | None, list[int]] = defaultdict(list)
-    for number, _, _ in found.lasting():
+    for number, _, _ in facts.share(lasting):
         siblings[found.parents[number]].append(number)
     groups = [group for group in siblings.values() if len(group) > 1]
     if not groups:

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Final
 
 from orchtrace_otel.rewards.component import component
 from orchtrace_otel.rewards.facts import Facts
-from orchtrace_otel.rewards.families.assignments import assignments
+from orchtrace_otel.rewards.families.assignments import assignments, lasting
 from orchtrace_otel.rewards.graph import at_once, fill_gaps
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Collection, Mapping
 
 K_MAX: Final = 5
 """Sub-agents at once from which on more are worth no more, in the inline `r_parallel`."""
@@ -122,22 +122,18 @@ def peak_of_agents(facts: Facts) -> int:
     the same time never does. In traces without activations it is counted over events
     that last, one for each agent that was spawned.
     """
-    found = facts.share(assignments)
-    begin = facts.graph.begin
-    names, parents = found.activations, found.parents
-    spans = [(begin[at], begin[to], names[one], parents[one]) for one, at, to in found.lasting()]
-    return _peak_of_spans(spans) if spans else _peak_of_lasting(facts, set(found.agents))
-
-
-def _peak_of_spans(spans: Sequence[tuple[int, int, str | None, str | None]]) -> int:
-    names = {span[2] for span in spans}
-    inner = [span for span in spans if span[3] in names]
+    found, spans = facts.share(assignments), facts.share(lasting)
+    if not spans:
+        return _peak_of_lasting(facts, set(found.agents))
+    names = set(found.activations)
     parts: defaultdict[str | None, list[tuple[int, int]]] = defaultdict(list)
-    for low, high, _, parent in inner:  # none in most teams: their parent is the run itself
-        parts[parent].append((low, high))
+    if not names.isdisjoint(found.parents):  # most teams are flat: their parent is the run itself
+        for number, low, high in spans:
+            parts[found.parents[number]].append((low, high))
     starts: list[int] = []
     ends: list[int] = []
-    for low, high, name, _ in spans:
+    for number, low, high in spans:
+        name = found.activations[number]
         if name in parts:
             fill_gaps(low, high, parts[name], starts, ends)
         elif low < high:
@@ -154,10 +150,10 @@ def _peak_of_lasting(facts: Facts, names: Collection[str | None]) -> int:
             parts[event.agent].append((graph.begin[place], graph.finish[place]))
     starts: list[int] = []
     ends: list[int] = []
-    for lasting in parts.values():
-        lasting.sort()
-        first = last = lasting[0]
-        for part in lasting:  # what an agent does at once counts once
+    for own in parts.values():
+        own.sort()
+        first = last = own[0]
+        for part in own:  # what an agent does at once counts once
             if part[0] > last[1]:
                 starts.append(first[0])
                 ends.append(last[1])

@@ -26,10 +26,11 @@ def critical_path(upstream: Upstream, facts: Facts) -> Shares | None:
     span = max(chains, default=graph.first) - graph.first if chains is not None else 0
     if chains is None or span <= 0:
         return None
-    longest = _on_longest(graph, chains)
-    parts = [part if steps >= 0 else 0 for part, steps in zip(longest, upstream.hops, strict=True)]
-    if graph.stop is not None and facts.is_stop_useful:
-        parts[graph.stop] = longest[graph.stop]
+    parts = _on_longest(graph, chains)
+    stop = graph.stop if facts.is_stop_useful else None
+    for place, steps in enumerate(upstream.hops):
+        if steps < 0 and place != stop:
+            parts[place] = 0
     return parts, span
 
 

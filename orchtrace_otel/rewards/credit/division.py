@@ -6,9 +6,8 @@ as they are over events. What no target covers is `unassigned`.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
-from itertools import compress
+from collections import defaultdict
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from orchtrace_otel.rewards.credit.targets import DECISIONS, agents, roles
@@ -52,52 +51,60 @@ class Tally:
     def __init__(self, facts: Facts, credit: Credit) -> None:
         self._credit = credit
         owners = agents(facts)
-        places: defaultdict[str | None, list[int]] = defaultdict(list)
-        for place, owner in enumerate(owners):
-            places[owner].append(place)
-        self._names = sorted(name for name in places if name is not None)
-        self._roles = list(map(roles(facts).get, self._names))
-        types = facts.by_type
-        self._decisions = [place for kind in DECISIONS for place in types.get(kind, ())]
-        self._sums = {
-            # Where each part is 1, counting is faster than adding.
-            method: Counter(compress(owners, parts)) if whole == 1 else _sums(places, parts)
-            for method, (parts, whole) in credit.shares.items()
-        }
+        self._names = sorted({name for name in owners if name is not None})
+        self._role_of = roles(facts)
+        self._roles = sorted({self._role_of[name] for name in self._names if name in self._role_of})
+        decided: defaultdict[str | None, list[int]] = defaultdict(list)
+        others: defaultdict[str | None, list[int]] = defaultdict(list)
+        for kind, places in facts.by_type.items():
+            held = decided if kind in DECISIONS else others
+            for place in places:
+                held[owners[place]].append(place)
+        # Only results of tools are nobody's, and these are no decisions.
+        self._nobodys = others.pop(None, [])
+        self._others = {name: others[name] for name in self._names if name in others}
+        self._decided = {name: decided[name] for name in self._names if name in decided}
+        self._sums: dict[str, tuple[dict[str, int], int, int]] = {}
 
     def by_agent(self, method: str) -> Division:
         """What each agent gets: the sum over its events."""
-        sums = self._sums[method]
-        found = {name: sums.get(name, 0) for name in self._names}
-        return self._divide(method, found, sums.get(None, 0))
+        sums, rest, _ = self._sum(method)
+        return self._divide(method, sums, rest)
 
     def by_role(self, method: str) -> Division:
         """What each role gets: the sum over its agents; agents without one are unassigned."""
-        sums = self._sums[method]
-        rest = sums.get(None, 0)
-        found: defaultdict[str, int] = defaultdict(int)
-        for name, role in zip(self._names, self._roles, strict=True):
+        sums, rest, _ = self._sum(method)
+        found = dict.fromkeys(self._roles, 0)
+        for name, part in sums.items():
+            role = self._role_of.get(name)
             if role is None:
-                rest += sums.get(name, 0)
+                rest += part
             else:
-                found[role] += sums.get(name, 0)
-        return self._divide(method, dict(sorted(found.items())), rest)
+                found[role] += part
+        return self._divide(method, found, rest)
 
     def of_orchestrator(self, method: str) -> Division:
         """What decisions, spawns, delegations, merging and the stop get, whoever did them."""
-        parts = self._credit.shares[method][0]
-        decided = sum(map(parts.__getitem__, self._decisions))
-        rest = sum(self._sums[method].values()) - decided
-        return self._divide(method, {"orchestrator": decided}, rest)
+        sums, rest, decided = self._sum(method)
+        return self._divide(method, {"orchestrator": decided}, sum(sums.values()) + rest - decided)
+
+    def _sum(self, method: str) -> tuple[dict[str, int], int, int]:
+        """What each agent got, what nobody got, and what of all this decisions got."""
+        if method not in self._sums:
+            part = list(self._credit.shares[method][0]).__getitem__  # faster than a bytearray's
+            sums = dict.fromkeys(self._names, 0)
+            for name, places in self._others.items():
+                sums[name] = sum(map(part, places))
+            decided = 0
+            for name, places in self._decided.items():
+                own = sum(map(part, places))
+                sums[name] += own
+                decided += own
+            self._sums[method] = sums, sum(map(part, self._nobodys)), decided
+        return self._sums[method]
 
     def _divide(self, method: str, found: Mapping[str, int], rest: int) -> Division:
         return _division(found, rest, self._credit.shares[method][1], self._credit)
-
-
-def _sums(
-    places: Mapping[str | None, Sequence[int]], parts: Sequence[int]
-) -> Mapping[str | None, int]:
-    return {owner: sum(map(parts.__getitem__, held)) for owner, held in places.items()}
 
 
 def _division(found: Mapping[str, int], rest: int, whole: int, credit: Credit) -> Division:

@@ -15,4 +15,4 @@ def reachability(upstream: Upstream, _facts: Facts) -> Shares:
 
     Work in vain and failed branches get 0. It is sound as far as edges are complete.
     """
-    return [steps >= 0 for steps in upstream.hops], 1
+    return [1 if steps >= 0 else 0 for steps in upstream.hops], 1

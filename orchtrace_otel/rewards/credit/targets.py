@@ -28,28 +28,27 @@ def agents(facts: Facts) -> Targets:
     """
     events, types = facts.events, facts.by_type
     found: list[str | None] = [event.agent for event in events]
+    if "tool_result" in types:
+        _give_results_to_callers(facts, found)
     for place in types.get("message", ()):
         event = events[place]
         if event.agent == _USER and event.keys.get("verb") == "begin":
             to = event.keys.get("to")  # others may write what they like there
             found[place] = to if isinstance(to, str) else _USER
-    if "tool_result" in types:
-        _give_results_to_callers(facts, found)
     return found
 
 
 def _give_results_to_callers(facts: Facts, found: list[str | None]) -> None:
     events, types, causes = facts.events, facts.by_type, facts.graph.causes
-    acting = {
-        events[place].agent
-        for kind, places in types.items()
-        if kind != "tool_result"
-        for place in places
-    }
-    for place in types["tool_result"]:
+    results = types["tool_result"]
+    idle = {found[place] for place in results}
+    for kind, places in types.items():
+        if idle and kind != "tool_result":
+            idle.difference_update(map(found.__getitem__, places))
+    for place in results:
         event = events[place]
         agent = event.agent
-        if agent in acting and agent != event.keys.get("tool"):
+        if agent not in idle and agent != event.keys.get("tool"):
             continue
         calls = [cause for cause in causes[place] if events[cause].type == "tool_call"]
         caller = min(calls, key=lambda call: (events[call].t, events[call].id), default=None)
@@ -59,21 +58,19 @@ def _give_results_to_callers(facts: Facts, found: list[str | None]) -> None:
 def roles(facts: Facts) -> Mapping[str, str]:
     """The role of each agent: the one that it was first seen in."""
     first: dict[str, Event] = {}
-    for event in [event for event in facts.events if "role" in event.keys]:
-        name = _whose_role(event)
+    for event in facts.events:
+        keys = event.keys
+        if "role" not in keys:
+            continue
+        name = event.agent
+        if keys.get("verb", event.type) in _ROLE_IS_OF_WHOM_IT_REACHES:
+            name = str(keys.get("to", name))
         seen = first.get(name)
         # An event later than the first has nothing to say; most are.
         if seen is None or (event.t <= seen.t and (event.t, event.id) < (seen.t, seen.id)):
             first[name] = event
     named = {name: event.keys["role"] for name, event in first.items()}
     return {name: role for name, role in named.items() if isinstance(role, str)}
-
-
-def _whose_role(event: Event) -> str:
-    keys = event.keys
-    if keys.get("verb", event.type) in _ROLE_IS_OF_WHOM_IT_REACHES:
-        return str(keys.get("to", event.agent))
-    return event.agent
 
 
 def messages(facts: Facts) -> Targets:

@@ -6,18 +6,27 @@ from itertools import compress
 from typing import TYPE_CHECKING, Any, Final
 
 from orchtrace_otel.rewards.contract import Contract
+from orchtrace_otel.rewards.credit.assigning import METHODS
 from orchtrace_otel.rewards.credit.division import Tally
 from orchtrace_otel.rewards.records import CREDIT, record
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from orchtrace_otel.rewards.credit.assigning import Credit
     from orchtrace_otel.rewards.facts import Facts
 
-_AGENT: Final = Contract(family="R2", unit="agent", estimator="structural", version="1")
-_ROLE: Final = Contract(family="R3", unit="role", estimator="structural", version="1")
+
+def _forms(family: str, unit: str) -> Mapping[str, dict[str, Any]]:
+    """A record for each method, which lacks its run, its target, and the number."""
+    contract = Contract(family=family, unit=unit, estimator="structural", version="1")
+    return {method: record("", CREDIT + method, contract, 0.0, "") for method in METHODS}
+
+
+_AGENT: Final = _forms("R2", "agent")
+_ROLE: Final = _forms("R3", "role")
 _LEAD: Final = Contract(family="R7", unit="orchestrator", estimator="structural", version="1")
+_NOT_LEAD: Final = _forms("R7", "orchestrator")
 _REST: Final = "unassigned"
 
 
@@ -68,14 +77,26 @@ def records(facts: Facts, credit: Credit) -> list[dict[str, Any]]:
     tally = Tally(facts, credit)
     run_id, late = facts.trace.trace_id, credit.outcome.provisional
     found: list[dict[str, Any]] = []
-    divisions = ((_AGENT, tally.by_agent), (_ROLE, tally.by_role), (_LEAD, tally.of_orchestrator))
-    for contract, divide in divisions:
+
+    def add(form: dict[str, Any], targets: Iterable[tuple[str, float]]) -> None:
+        start = run_id + form["id"]
+        for target, number in targets:
+            one = form.copy()  # faster than to write it anew
+            one["id"] = start + target
+            one["value"] = number
+            one["target"] = target
+            one["provisional"] = late
+            found.append(one)
+
+    for forms, divide in ((_AGENT, tally.by_agent), (_ROLE, tally.by_role)):
         for method in credit.shares:
-            component = CREDIT + method
             targets, unassigned = divide(method)
-            for target, number in targets.items():
-                name = None if contract is _LEAD else target
-                found.append(record(run_id, component, contract, number, name, late))
+            add(forms[method], targets.items())
             if targets and unassigned:
-                found.append(record(run_id, component, contract, unassigned, _REST, late))
+                add(forms[method], ((_REST, unassigned),))
+    for method in credit.shares:
+        targets, unassigned = tally.of_orchestrator(method)
+        found.append(record(run_id, CREDIT + method, _LEAD, targets["orchestrator"], None, late))
+        if unassigned:
+            add(_NOT_LEAD[method], ((_REST, unassigned),))
     return found

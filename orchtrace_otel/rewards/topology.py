@@ -28,7 +28,7 @@ from orchtrace_otel.rewards.facts import Facts
 from orchtrace_otel.rewards.teams import Act, Team, read_team
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
     from orchtrace_otel.model import Trace
 
@@ -126,33 +126,51 @@ def _ranked(counted: Mapping[str, float]) -> list[tuple[str, float]]:
 
 def _sort(team: Team) -> dict[str, str]:
     """How each activation came about."""
-    holders = {act.holder for act in team.acts.values()}
     arguing = _arguing(team)
-    ways = {
-        name: _way(team, act, is_holder=name in holders, argues=act.agent in arguing)
-        for name, act in team.acts.items()
-    }
-    _start_chains(team, ways)
-    if _has_hub(team, ways):
-        ways = {name: "called" if way == "chained" else way for name, way in ways.items()}
+    kinds = {act: _way(team, act, arguing) for act in team.kinds}
+    ways = {name: kinds[act] for name, act in team.acts.items()}
+    _sort_singly(team, ways)
+    if not {"chained", "handed over"}.isdisjoint(ways.values()):
+        _start_chains(team, ways)
+        if _has_hub(team, ways):
+            ways = {name: "called" if way == "chained" else way for name, way in ways.items()}
     return ways
 
 
-def _way(team: Team, act: Act, *, is_holder: bool, argues: bool) -> str:
-    if is_holder or (act.holder in team.acts and act.holder != team.lead):
+def _sort_singly(team: Team, ways: dict[str, str]) -> None:
+    """Those that followed another, ran inside of a tool or hold others: mostly few."""
+    acts = team.acts
+    for name, before in team.after.items():
+        if ways.get(name) == "called" and sum(map(acts.__contains__, before)) == 1:
+            ways[name] = "chained"
+    for name in team.by_tool & ways.keys():
+        if ways[name] != "nested":
+            ways[name] = "by tool"
+    for _, _, holder, _ in team.kinds:
+        if holder in acts:
+            ways[holder] = "nested"
+
+
+def _way(team: Team, act: Act, arguing: Collection[str]) -> str:
+    """How such an activation came about, if it holds no other and followed nothing."""
+    agent, by, holder, _ = act
+    if holder != team.lead and holder in team.acts:
         return "nested"
-    if act.is_by_tool:
-        return "by tool"
-    if act.by not in (team.agents.get(act.holder, act.by), act.agent):
+    if by not in (team.agents.get(holder, by), agent):
         return "handed over"
-    if argues:
-        return "mutual"
-    return "chained" if sum(map(team.acts.__contains__, act.after)) == 1 else "called"
+    return "mutual" if agent in arguing else "called"
 
 
-def _arguing(team: Team) -> set[str]:
+def _turns(team: Team) -> Counter[str]:
+    """How often each agent worked."""
+    return Counter([agent for agent, _, _, _ in team.acts.values()])
+
+
+def _arguing(team: Team) -> Collection[str]:
     """Agents of two turns or more that read two peers, or the only one, who read them."""
-    turns = Counter(act.agent for act in team.acts.values())
+    if not team.read:
+        return ()
+    turns = _turns(team)
     often = {agent for agent, count in turns.items() if count > 1}
     mutual: Counter[str] = Counter()
     for reader, writer in team.read:
@@ -168,28 +186,29 @@ _PAIR: Final = 2
 def _start_chains(team: Team, ways: dict[str, str]) -> None:
     """The first of a chain was called; it belongs to what it began."""
     latest: dict[str, str] = {}
-    for name, act in team.acts.items():
+    for name, (agent, by, _, _) in team.acts.items():
         way = ways[name]
-        before = act.after if way == "chained" else {latest.get(act.by, "")}
+        before = team.after.get(name, ()) if way == "chained" else (latest.get(by, ""),)
         if way in ("chained", "handed over"):
             for first in before:
                 if ways.get(first) == "called":
                     ways[first] = way
-        latest[act.agent] = name
+        latest[agent] = name
 
 
 def _has_hub(team: Team, ways: Mapping[str, str]) -> bool:
     """Whether a chain goes out from one agent to two others or more, each time back to it."""
+    acts = team.acts
     steps = [
-        {team.acts[before].agent, act.agent}
-        for name, act in team.acts.items()
-        if ways[name] == "chained"
-        for before in act.after
-        if before in team.acts
+        {acts[before][0], acts[name][0]}
+        for name, givers in team.after.items()
+        if ways.get(name) == "chained"
+        for before in givers
+        if before in acts
     ]
     everybody = set[str]().union(*steps)
     # Of three, the middle one of a single pass is in every step too; a hub comes back.
-    turns = Counter(act.agent for act in team.acts.values())
+    turns = _turns(team)
     return len(everybody) > _PAIR and any(
         turns[agent] > _PAIR and all(agent in step for step in steps) for agent in everybody
     )
@@ -203,7 +222,7 @@ def _name(team: Team, weights: Mapping[str, float], signs: list[str]) -> str:
         return "unknown"
     if _checks_itself(team, signs) and set(weights) <= _FLAT:
         return "planner_executor_critic"
-    if len({act.agent for act in team.acts.values()}) == 1 and set(weights) == {"centralized"}:
+    if len({agent for agent, _, _, _ in team.kinds}) == 1 and set(weights) == {"centralized"}:
         signs.append("one agent alone is no team")
         return "unknown"
     kind = _ranked(weights)[0][0]
@@ -222,7 +241,7 @@ def _is_mixed(team: Team, weights: Mapping[str, float]) -> bool:
     if not others:
         return False
     second, share = others[0]
-    is_weak = second == "harness" and not any(act.is_by_tool for act in team.acts.values())
+    is_weak = second == "harness" and team.by_tool.isdisjoint(team.acts)
     if most < MOST * total or is_weak:
         return most < MOST * total and share >= SOME * total
     return share >= MUCH * total
@@ -234,7 +253,7 @@ _FLAT: Final = frozenset({"centralized", "planner_executor_critic", "debate"})
 def _checks_itself(team: Team, signs: list[str]) -> bool:
     """Whether roles or names say that one checks what another plans or carries out."""
     # The first that says so is named; there are few roles, and may be many activations.
-    said = dict.fromkeys(act.role or act.agent.lower() for act in team.acts.values())
+    said = [(role or agent).lower() for agent, _, _, role in team.kinds]
     checks, plans, executes = (_says(said, words) for words in (_CHECKS, _PLANS, _EXECUTES))
     if checks and (plans or executes):
         signs.append(f"{checks!r} checks what {plans or executes!r} does")
@@ -247,5 +266,4 @@ def _says(said: Iterable[str], words: Iterable[str]) -> str | None:
 
 
 def _comes_back(team: Team) -> bool:
-    turns = Counter(act.agent for act in team.acts.values())
-    return any(count > 1 for count in turns.values())
+    return any(count > 1 for count in _turns(team).values())

@@ -33,11 +33,10 @@ class Division(NamedTuple):
 def divide(credit: Credit, method: str, targets: Targets) -> Division:
     """Sum up what a method gave to events, by the target of each."""
     sums: dict[str | None, int] = dict.fromkeys(targets, 0)
-    parts, whole = credit.shares[method]
-    for target, part in zip(targets, parts, strict=True):
+    for target, part in zip(targets, credit.shares[method][0], strict=True):
         sums[target] += part
     rest = sums.pop(None, 0)
-    return _division({name: part for name, part in sums.items() if name}, rest, whole, credit)
+    return _division(credit, method, {name: n for name, n in sums.items() if name}, rest)
 
 
 class Tally:
@@ -69,7 +68,7 @@ class Tally:
     def by_agent(self, method: str) -> Division:
         """What each agent gets: the sum over its events."""
         sums, rest, _ = self._sum(method)
-        return self._divide(method, sums, rest)
+        return _division(self._credit, method, sums, rest)
 
     def by_role(self, method: str) -> Division:
         """What each role gets: the sum over its agents; agents without one are unassigned."""
@@ -81,12 +80,13 @@ class Tally:
                 rest += part
             else:
                 found[role] += part
-        return self._divide(method, found, rest)
+        return _division(self._credit, method, found, rest)
 
     def of_orchestrator(self, method: str) -> Division:
         """What decisions, spawns, delegations, merging and the stop get, whoever did them."""
         sums, rest, decided = self._sum(method)
-        return self._divide(method, {"orchestrator": decided}, sum(sums.values()) + rest - decided)
+        rest += sum(sums.values()) - decided
+        return _division(self._credit, method, {"orchestrator": decided}, rest)
 
     def _sum(self, method: str) -> tuple[dict[str, int], int, int]:
         """What each agent got, what nobody got, and what of all this decisions got."""
@@ -103,11 +103,8 @@ class Tally:
             self._sums[method] = sums, sum(map(part, self._nobodys)), decided
         return self._sums[method]
 
-    def _divide(self, method: str, found: Mapping[str, int], rest: int) -> Division:
-        return _division(found, rest, self._credit.shares[method][1], self._credit)
 
-
-def _division(found: Mapping[str, int], rest: int, whole: int, credit: Credit) -> Division:
-    value = credit.outcome.value
+def _division(credit: Credit, method: str, found: Mapping[str, int], rest: int) -> Division:
+    whole, value = credit.shares[method][1], credit.outcome.value
     numbers = {name: part / whole * value if part else 0.0 for name, part in found.items()}
     return Division(numbers, rest / whole * value if rest else 0.0)

@@ -138,10 +138,10 @@ class Findings:
         for target, value in values.items():
             if not isinstance(target, int):
                 self._record(one, facts, value, target)
-            elif target in events:
-                events[target][name] = value
-            else:
+            elif (held := events.get(target)) is None:
                 events[target] = {name: value}
+            else:
+                held[name] = value
 
     def _add_number(self, one: Component, facts: Facts, number: float) -> None:
         _demand(one, sound=one.contract.admits(number))

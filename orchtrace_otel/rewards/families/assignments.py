@@ -29,14 +29,14 @@ class Assignments(NamedTuple):
         finished: Whether it came back, in time and without an error.
     """
 
-    places: Sequence[int] = ()
-    agents: Sequence[str | None] = ()
-    instances: Sequence[str | None] = ()
-    activations: Sequence[str | None] = ()
-    parents: Sequence[str | None] = ()
-    opened: Sequence[int | None] = ()
-    closed: Sequence[int | None] = ()
-    finished: Sequence[bool] = ()
+    places: Sequence[int]
+    agents: Sequence[str | None]
+    instances: Sequence[str | None]
+    activations: Sequence[str | None]
+    parents: Sequence[str | None]
+    opened: Sequence[int | None]
+    closed: Sequence[int | None]
+    finished: Sequence[bool]
 
 
 _Row: TypeAlias = tuple[
@@ -47,7 +47,9 @@ _Row: TypeAlias = tuple[
 
 def assignments(facts: Facts) -> Assignments:
     """Everything that was assigned, in the order of events; ask it through `Facts.share`."""
-    return Assignments(*zip(*_Reader(facts).read(), strict=True))
+    listed = _Reader(facts).read()
+    columns = len(Assignments._fields)
+    return Assignments(*[listed[column::columns] for column in range(columns)])
 
 
 def lasting(facts: Facts) -> Sequence[tuple[int, int, int]]:
@@ -114,20 +116,38 @@ class _Reader:
         self.unwell = facts.share(unwell)
         self.gone = self._despawned()
 
-    def read(self) -> Iterator[_Row]:
+    def read(self) -> list[Any]:
+        """The rows, one behind the other: lists of their own would be the garbage collector's."""
+        events, closing, unwell = self.facts.events, self.returns.get, self.unwell
+        listed: list[Any] = []
+        for place, opening in self._begun():
+            if opening is None:
+                listed += self._unopened(place)
+                continue
+            event = events[opening]
+            name, keys = event.id[:-5], event.keys
+            to, instance, parent = keys.get("to"), keys.get("instance"), keys.get("parent")
+            if not to.__class__ is instance.__class__ is parent.__class__ is str:
+                to = text(to) or text(events[place].keys.get("to"))
+                instance, parent = text(instance) or to, text(parent)
+            closed = closing(name + ".close")
+            if closed is not None and events[closed].type != "return":
+                closed = None
+            finished = (
+                closed is not None and closed not in unwell and self._stayed(closed, instance)
+            )
+            listed += place, to, instance, name, parent, opening, closed, finished
+        return listed
+
+    def _begun(self) -> Iterator[tuple[int, int | None]]:
+        """Spawns and delegations, each with the opening that came of it."""
         events = self.facts.events
         opened_by = self._openings()
         for place in self._assigning():
-            event = events[place]
-            if event.id[-5:] == ".open":
-                yield self._of_opening(place, place)
-            elif "verb" in event.keys:
-                opening = opened_by.pop(place, None)
-                yield self._unopened(place) if opening is None else self._of_opening(place, opening)
-            else:
-                yield self._of_others(place)
+            is_opening = events[place].id[-5:] == ".open"
+            yield place, place if is_opening else opened_by.pop(place, None)
         for opening in opened_by.values():  # a cause was lost; the work was not
-            yield self._of_opening(opening, opening)
+            yield opening, opening
 
     def _assigning(self) -> list[int]:
         """Positions of spawns and delegations."""
@@ -158,21 +178,10 @@ class _Reader:
             found[key] = place
         return found
 
-    def _of_opening(self, place: int, opening: int) -> _Row:
-        event = self.facts.events[opening]
-        name, keys = event.id[:-5], event.keys
-        to, instance, parent = keys.get("to"), keys.get("instance"), keys.get("parent")
-        if not to.__class__ is instance.__class__ is parent.__class__ is str:
-            to = text(to) or text(self.facts.events[place].keys.get("to"))
-            instance, parent = text(instance) or to, text(parent)
-        closed = self.returns.get(name + ".close")
-        if closed is None or self.facts.events[closed].type != "return":
-            return place, to, instance, name, parent, opening, None, False
-        finished = closed not in self.unwell and (not self.gone or self._stayed(closed, instance))
-        return place, to, instance, name, parent, opening, closed, finished
-
     def _unopened(self, place: int) -> _Row:
         event = self.facts.events[place]
+        if "verb" not in event.keys:
+            return self._of_others(place)
         to = text(event.keys.get("to"))
         return place, to, to, None, text(event.keys.get("activation")), None, None, False
 
@@ -194,7 +203,7 @@ class _Reader:
 
     def _stayed(self, closed: int, instance: str | None) -> bool:
         """Whether nobody had ended it from outside when it closed."""
-        gone = self.gone.get(instance)
+        gone = self.gone.get(instance) if self.gone else None
         return gone is None or gone >= self.facts.graph.begin[closed]
 
     def _despawned(self) -> dict[str | None, int]:

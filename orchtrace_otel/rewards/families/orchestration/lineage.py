@@ -58,8 +58,12 @@ def _carry(facts: Facts, opened: Iterable[int | None]) -> Sequence[int]:
         if opening is not None:
             reached[opening] = 1 << number
     for place in facts.graph.order:
+        sources = causes[place]
+        if len(sources) == 1:
+            reached[place] |= reached[sources[0]]
+            continue
         held = reached[place]
-        for cause in causes[place]:
+        for cause in sources:
             held |= reached[cause]
         reached[place] = held
     return reached

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from orchtrace_otel._guard import guarded
 from orchtrace_otel.rewards.contract import Contract
@@ -51,7 +51,11 @@ class Component:
         return self.read(Facts(trace))
 
     def record(
-        self, run_id: str, number: float, target: str | None, *, provisional: bool
+        self,
+        run_id: str,
+        number: float,
+        target: str | None = None,
+        provisional: bool = False,  # noqa: FBT001, FBT002 - as in `record`
     ) -> dict[str, Any]:
         """Return one of its numbers as the stop lists it."""
         if target is not None or provisional:
@@ -96,6 +100,9 @@ def component(  # noqa: PLR0913 - what a reward declares
     return make
 
 
+_NUMBER: Final = (float, int)
+
+
 class Findings:
     """What the components found for one trace.
 
@@ -122,18 +129,23 @@ class Findings:
     @guarded
     def _took(self, one: Component, facts: Facts) -> bool:
         values = facts.share(one.read)
-        if isinstance(values, float):
-            self._add_number(one, facts, values)
-        elif isinstance(values, Mapping):
+        if values is None:
+            return True
+        if not isinstance(values, _NUMBER):
+            _demand(one, one.contract.admits_all(values.values()))
             self._add_each(one, facts, values)
-        elif values is not None:
-            self._add_number(one, facts, values)
+            return True
+        _demand(one, one.contract.admits(values))
+        if one.is_metric:
+            self.metrics[one.name] = values
+        else:
+            self.team[one.name] = values
+            self._record(one, facts, values, None)
         return True
 
     def _add_each(
         self, one: Component, facts: Facts, values: Mapping[int, float] | Mapping[str, float]
     ) -> None:
-        _demand(one, sound=one.contract.admits_all(values.values()))
         events, name = self.events, one.name
         for target, value in values.items():
             if not isinstance(target, int):
@@ -143,21 +155,13 @@ class Findings:
             else:
                 held[name] = value
 
-    def _add_number(self, one: Component, facts: Facts, number: float) -> None:
-        _demand(one, sound=one.contract.admits(number))
-        if one.is_metric:
-            self.metrics[one.name] = number
-            return
-        self.team[one.name] = number
-        self._record(one, facts, number, None)
-
     def _record(self, one: Component, facts: Facts, number: float, target: str | None) -> None:
         outcome = facts.outcome if one.needs_outcome else None
         is_late = outcome is not None and outcome.provisional
-        self.records.append(one.record(facts.trace.trace_id, number, target, provisional=is_late))
+        self.records.append(one.record(facts.trace.trace_id, number, target, is_late))
 
 
-def _demand(one: Component, *, sound: bool) -> None:
-    if not sound:
+def _demand(one: Component, is_sound: bool) -> None:  # noqa: FBT001 - keywords cost
+    if not is_sound:
         msg = f"{one.name} must be in its range, came another number"
         raise ValueError(msg)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 from orchtrace_otel._guard import guarded
 from orchtrace_otel.rewards.contract import Contract
@@ -147,11 +147,13 @@ class Findings:
         self, one: Component, facts: Facts, values: Mapping[int, float] | Mapping[str, float]
     ) -> None:
         events, name = self.events, one.name
-        for target, value in values.items():
-            if not isinstance(target, int):
-                self._record(one, facts, value, target)
-            elif (held := events.get(target)) is None:
-                events[target] = {name: value}
+        if isinstance(next(iter(values), 0), str):
+            for target, value in values.items():
+                self._record(one, facts, value, str(target))
+            return
+        for place, value in cast("Mapping[int, float]", values).items():
+            if (held := events.get(place)) is None:
+                events[place] = {name: value}
             else:
                 held[name] = value
 

@@ -66,7 +66,7 @@ def briefs(facts: Facts) -> Sequence[str | None]:
     """The brief of each assignment, where content is captured; ask it through `Facts.share`."""
     events = facts.events
     found = [events[at].keys.get("content_ref") for at in facts.share(assignments).places]
-    return [text(brief) for brief in found]
+    return [brief if isinstance(brief, str) else None for brief in found]
 
 
 def unwell(facts: Facts) -> Collection[int]:
@@ -118,7 +118,8 @@ class _Reader:
 
     def read(self) -> list[Any]:
         """The rows, one behind the other: lists of their own would be the garbage collector's."""
-        events, closing, unwell = self.facts.events, self.returns.get, self.unwell
+        events, closing = self.facts.events, self.returns.get
+        unwell, gone = self.unwell, self.gone
         listed: list[Any] = []
         for place, opening in self._begun():
             if opening is None:
@@ -133,9 +134,9 @@ class _Reader:
             closed = closing(name + ".close")
             if closed is not None and events[closed].type != "return":
                 closed = None
-            finished = (
-                closed is not None and closed not in unwell and self._stayed(closed, instance)
-            )
+            finished = closed is not None and closed not in unwell
+            if gone and finished:
+                finished = self._stayed(closed, instance)
             listed += place, to, instance, name, parent, opening, closed, finished
         return listed
 
@@ -201,10 +202,10 @@ class _Reader:
         finished = closed is not None and closed not in self.unwell and self._stayed(closed, to)
         return place, to, to, None, giver.agent, None, closed, finished
 
-    def _stayed(self, closed: int, instance: str | None) -> bool:
+    def _stayed(self, closed: int | None, instance: str | None) -> bool:
         """Whether nobody had ended it from outside when it closed."""
-        gone = self.gone.get(instance) if self.gone else None
-        return gone is None or gone >= self.facts.graph.begin[closed]
+        gone = self.gone.get(instance)
+        return closed is None or gone is None or gone >= self.facts.graph.begin[closed]
 
     def _despawned(self) -> dict[str | None, int]:
         """When each instance was ended from outside."""

@@ -1,4 +1,4 @@
-"""What led to the answer, from the answer back: the one walk that rewards and credit share."""
+"""What led to the answer, from the answer back: how far it is, and what no path avoids."""
 
 from __future__ import annotations
 
@@ -29,46 +29,61 @@ class Upstream(NamedTuple):
     causes: Sequence[Sequence[int]]
 
 
-def walk(graph: Graph, answer: int) -> Upstream:
-    """Walk from an answer back to all that led to it, in O(V + E); the graph has no cycle.
+def distances(graph: Graph, answer: int) -> tuple[Sequence[int], Sequence[int]]:
+    """What led to an answer, the nearest first, and how many steps it is from there.
 
-    An event is on every path when it is the only one that was seen and not yet visited, and
-    no path has ended before. (Whatever leads there otherwise would have been seen: it leads
-    to something visited.)
+    Returns:
+        Positions, the answer's own first; and fewest steps to the answer, by position, -1
+        where none lead there. Both in O(V + E) of what led there.
 
     Example:
         >>> from orchtrace_otel.model import Edge, Event, Trace
         >>> from orchtrace_otel.rewards.graph import read_graph
         >>> events = tuple(Event(name, 0, "message", "a") for name in "abc")
         >>> graph = read_graph(Trace("r", "q", events, (Edge("a", "c", "causal"),)))
-        >>> list(walk(graph, 2).places), walk(graph, 2).hops
+        >>> distances(graph, 2)
         ([2, 0], [1, -1, 0])
     """
-    causes, order = graph.causes, graph.order
+    causes = graph.causes
     hops = [-1] * len(causes)
     hops[answer] = 0
-    places: list[int] = []
+    places = [answer]
+    for place in places:  # grows while it is read
+        steps = hops[place] + 1
+        for cause in causes[place]:
+            if hops[cause] < 0:
+                hops[cause] = steps
+                places.append(cause)
+    return places, hops
+
+
+def walk(graph: Graph, hops: Sequence[int]) -> Upstream:
+    """Walk from an answer back to all that led to it, in O(V + E); the graph has no cycle.
+
+    An event is on every path when it is the only one that was seen and not yet visited, and
+    no path has ended before. (Whatever leads there otherwise would have been seen: it leads
+    to something visited.)
+
+    Args:
+        graph: Causes and their order.
+        hops: From `distances`.
+    """
+    causes = graph.causes
+    places = [place for place in reversed(graph.order) if hops[place] >= 0]
     gates = bytearray(len(causes))
+    seen = bytearray(len(causes))
     waiting = 1
-    for place in reversed(order):
-        steps = hops[place]
-        if steps < 0:
-            continue
-        places.append(place)
+    for place in places:
         if waiting == 1:
             gates[place] = 1
         sources = causes[place]
         if sources:
             waiting -= 1  # else a path begins here, and what is left is on other paths only
-        steps += 1
         for cause in sources:
-            known = hops[cause]
-            if known < 0:
+            if not seen[cause]:
+                seen[cause] = 1
                 waiting += 1
-                hops[cause] = steps
-            elif steps < known:
-                hops[cause] = steps
-    return Upstream(len(hops), answer, places, hops, gates, _distinct(causes, places))
+    return Upstream(len(hops), places[0], places, hops, gates, _distinct(causes, places))
 
 
 def _distinct(causes: Sequence[Sequence[int]], places: Sequence[int]) -> Sequence[Sequence[int]]:

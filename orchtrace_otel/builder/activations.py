@@ -25,37 +25,31 @@ def take_activation(events: Events, record: SpanRecord) -> None:
     if verb.__class__ is not str or verb not in _OPENINGS:
         events.flags.add("garbled")
         verb = "begin"
-    life = _life(record)
     is_root = span_id == events.tree.root_id
     keys: Json = {"verb": verb}
     caller = _begin(events, record, keys) if is_root else _hang(events, record, keys)
     if verb == "begin":
         keys["from"] = caller
+    events.tree.owners[span_id] = span_id
     keys["to"] = events.agents[span_id] = agent
-    keys.update(life)
+    closing: Json = {"verb": "return", "from": agent, "to": caller}
+    if a.ROLE in found:
+        keys["role"] = closing["role"] = str(found[a.ROLE])
+    keys["activation"] = closing["activation"] = span_id
+    if a.INSTANCE in found:
+        keys["instance"] = closing["instance"] = str(found[a.INSTANCE])
     keys["status"] = "ok"
     says_more = not OF_ACTIVATION.isdisjoint(found)
     if says_more:
         copy(found, keys, OPENING_KEYS, events.flags)
     opened = span_id + ".open"
-    events.add(record.start, BEGIN if is_root else OPENING, opened, caller, keys)
-    events.add_causes(opened, found, a.EDGES)
+    events.add(record, BEGIN if is_root else OPENING, opened, caller, keys)
     if is_root:
         return
-    keys = {"verb": "return", "from": agent, "to": caller, **life, "status": status(record)}
+    closing["status"] = status(record)
     if says_more:
-        copy(found, keys, CLOSING_KEYS, events.flags)
-    events.add_closing(record, agent, keys)
-
-
-def _life(record: SpanRecord) -> Json:
-    """Return the role, the activation and the instance, as an opening and a closing name them."""
-    found = record.attributes
-    keys: Json = {"role": str(found[a.ROLE])} if a.ROLE in found else {}
-    keys["activation"] = record.span_id
-    if a.INSTANCE in found:
-        keys["instance"] = str(found[a.INSTANCE])
-    return keys
+        copy(found, closing, CLOSING_KEYS, events.flags)
+    events.add_closing(record, opened, agent, closing)
 
 
 def _begin(events: Events, record: SpanRecord, keys: Json) -> str:

@@ -46,30 +46,32 @@ class _Building:
         self.stop: SpanRecord | None = None
         root = self.tree.root
         self.of_root: Mapping[str, Any] = {} if root is None else root.attributes
-        self.flags.update(texts(self.of_root, a.FLAGS, self.flags))
+        self.flags.update(texts(self.of_root.get(a.FLAGS, ()), self.flags))
         if self.of_root.get(a.RUN_ID, run_id) != run_id:
             self.flags.add("values_cut")  # by a limit of the SDK on their length
 
     def trace(self) -> Trace:
-        for record in self.tree.by_id.values():
-            self._take(record)
+        self._take_all()
         if self.events.has_unsure_parents:
             cut_cycles(self.events, self.tree.by_id)
-        self.events.rows.sort()
+        before = self.events.in_order()
         stop = make_stop(self.events, self.stop)
         connect(self.events)
-        return self._finish(stop, count(self.events, self.turns, stop))
+        return self._finish((*before, stop), count(self.events, self.turns, stop))
 
-    def _take(self, record: SpanRecord) -> None:
-        found = record.attributes
-        if record.links_dropped or record.attributes_dropped:
-            self._say_what_was_cut(record)
-        if a.OPENS in found:
-            take_activation(self.events, record)
-        elif a.VERB in found:
-            self._take_verb(record)
-        elif a.OPERATION in found:
-            self._take_call(record)
+    def _take_all(self) -> None:
+        """Take the spans in canonical order; those that say nothing of what we know are glue."""
+        events = self.events
+        for record in self.tree.by_id.values():
+            found = record.attributes
+            if record.links_dropped or record.attributes_dropped:
+                self._say_what_was_cut(record)
+            if a.OPENS in found:
+                take_activation(events, record)
+            elif a.VERB in found:
+                self._take_verb(record, found[a.VERB])
+            elif a.OPERATION in found:
+                self._take_call(record, found[a.OPERATION])
 
     def _say_what_was_cut(self, record: SpanRecord) -> None:
         if a.RUN_ID in record.attributes or a.VERB in record.attributes:
@@ -78,8 +80,7 @@ class _Building:
             if record.attributes_dropped:
                 self.flags.add("attributes_evicted")
 
-    def _take_verb(self, record: SpanRecord) -> None:
-        verb = record.attributes[a.VERB]
+    def _take_verb(self, record: SpanRecord, verb: Any) -> None:
         if verb == a.TURN:
             self._take_turn(record)
         elif verb == "stop":
@@ -89,31 +90,28 @@ class _Building:
         else:
             take_point(self.events, record)
 
-    def _take_call(self, record: SpanRecord) -> None:
-        """Take a call of a model, be it ours or not, or one of ours of a tool."""
-        operation = record.attributes[a.OPERATION]
+    def _take_call(self, record: SpanRecord, operation: Any) -> None:
+        """Take another's call of a model inside of the run, or one of ours of a tool."""
         if operation.__class__ is str and operation in a.TURN_OPERATIONS:
-            self._take_turn(record)
+            if self.tree.is_inside(record):
+                self._take_turn(record)
         elif a.RUN_ID in record.attributes:
             take_tool(self.events, record)
 
     def _take_turn(self, record: SpanRecord) -> None:
-        """Note an LLM call, unless it hangs below a span from outside the run."""
-        if a.VERB in record.attributes or self.tree.is_inside(record):
-            self.turns.append(record)
-            if self.tree.root is not None and record.end > self.tree.root.end:
-                self.flags.add("late_spans")
+        self.turns.append(record)
+        if record.end > self.events.end:
+            self.flags.add("late_spans")
 
-    def _finish(self, stop: Event, tokens: Tokens) -> Trace:
+    def _finish(self, events: tuple[Event, ...], tokens: Tokens) -> Trace:
         given, is_whole = rewards(self.of_root.get(a.REWARD_RECORDS))
         if not is_whole:
             self.flags.add("rewards_unreadable")
-        events = (*[row[3] for row in self.events.rows], stop)
         if self.tree.by_id:
             self.events.keys[events[0].id]["start_unix_nano"] = self.events.origin
         if given and not _are_known(given, events, self.turns):
             self.flags.add("reward_targets_unknown")
-        keys = self.events.keys[stop.id]
+        keys = self.events.keys[events[-1].id]
         keys["revision"] = 0
         keys["flags"] = sorted(self.flags)
         # Last, where scoring puts them too: a scored trace is read again as it was.

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Iterable
+from typing import Any, Final
 
 from orchtrace_otel.builder.events import Events
+from orchtrace_otel.builder.values import texts
 from orchtrace_otel.model import EDGE_TYPES, Edge
 
 _EDGE_TYPES: Final = frozenset(EDGE_TYPES)
@@ -12,29 +14,31 @@ _EDGE_TYPES: Final = frozenset(EDGE_TYPES)
 
 def connect(events: Events) -> None:
     """Add an edge a cause, now that all events are known; a cause out of sight is flagged."""
-    keys, edges, flags = events.keys, events.edges, events.flags
-    for event_id, items in events.incoming.items():
-        seen: set[str] = set()
-        for item in items:
+    keys, edges = events.keys, events.edges
+    for event_id, said in events.incoming.items():
+        is_one = said.__class__ is tuple and len(said) == 1
+        for item in said if is_one else _each_once(said, events.flags):
             try:
-                kind, _, named = item.partition(":")
-            except AttributeError:  # of others, who may send anything
-                flags.add("garbled")
-                continue
+                kind, _, source = item.partition(":")
+            except (AttributeError, TypeError):  # of others, who may send anything
+                kind = source = ""
             if kind not in _EDGE_TYPES:
-                flags.add("garbled")
-                continue
-            source = named if named in keys else _resolve(events, named)
-            if source is None:
-                flags.add("missing_causes")
-            elif item not in seen:
-                seen.add(item)
+                events.flags.add("garbled")
+            elif source in keys:
                 edges.append(Edge(source, event_id, kind))
+            else:
+                _add_from_span(events, source, event_id, kind)
 
 
-def _resolve(events: Events, source: str) -> str | None:
-    """Return the opening above a span that another process named as its cause."""
-    if source not in events.tree.by_id:
-        return None
-    opened = events.tree.activation_at(source, source) + ".open"
-    return opened if opened in events.keys else None
+def _each_once(said: Any, flags: set[str]) -> Iterable[str]:
+    return dict.fromkeys(texts(said, flags)) if said else ()
+
+
+def _add_from_span(events: Events, source: str, event_id: str, kind: str) -> None:
+    """Add an edge from the opening above a span that another process named as the cause."""
+    if source in events.tree.by_id:
+        opened = events.tree.activation_at(source, source) + ".open"
+        if opened in events.keys:
+            events.edges.append(Edge(opened, event_id, kind))
+            return
+    events.flags.add("missing_causes")

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from math import inf
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from orchtrace_otel import attributes as a
 from orchtrace_otel.builder.records import SpanRecord
@@ -20,6 +19,9 @@ POINT: Final = 2
 CLOSING: Final = 3
 """The order of events of one instant."""
 
+Row: TypeAlias = tuple[int, int, str, str, str, Json]
+"""When an event was, its place among those of one instant, and what `Event` takes but for `t`."""
+
 
 class Events:
     """Tables by event id, filled span by span in canonical order.
@@ -28,21 +30,22 @@ class Events:
         tree: The spans that the events come from.
         flags: What is known to be lost or wrong.
         origin: When the run began, in nanoseconds since the epoch.
+        end: When its root ended, likewise; never where that is missing.
         keys: The keys of each event; events hold these very objects, so that what is
             found out later gets into them.
-        rows: Events with what they are sorted by.
+        rows: What becomes events once all spans are taken.
         edges: Edges between events, both of them known.
-        incoming: Event id to what the event says of its causes, which may be unknown.
+        incoming: Event id to what its span says of its causes, whatever that is.
         claims: Turn to the event that came from it, which gets its tokens.
         agents: Activation to its agent.
         has_unsure_parents: Whether an activation came before the one it is inside of.
     """
 
     __slots__ = (
-        "_end",
         "agents",
         "claims",
         "edges",
+        "end",
         "flags",
         "has_unsure_parents",
         "incoming",
@@ -57,53 +60,42 @@ class Events:
         self.tree = tree
         self.flags = flags
         self.origin = 0 if first is None else first.start
-        self._end = inf if tree.root is None else tree.root.end
+        self.end = inf if tree.root is None else tree.root.end
         self.keys: dict[str, Json] = {}
-        self.rows: list[tuple[int, int, str, Event]] = []
+        self.rows: list[Row] = []
         self.edges: list[Edge] = []
-        self.incoming: dict[str, Sequence[str]] = {}
+        self.incoming: dict[str, Any] = {}
         self.claims: dict[str, str] = {}
         self.agents: dict[str, str] = {}
         self.has_unsure_parents = False
 
-    def add(self, at: int, rank: int, event_id: str, agent: str, keys: Json) -> None:
-        """Add an event, whose `keys` begin with its verb."""
+    def add(self, record: SpanRecord, rank: int, event_id: str, agent: str, keys: Json) -> None:
+        """Add a span's first event, whose `keys` begin with its verb, and note its causes."""
         kind, decision = VERBS[keys["verb"]]
         if decision is not None:
             keys["decision"] = decision
-        origin = self.origin
-        if not origin <= at <= self._end:
-            at = self._into_run(at, keys)
         self.keys[event_id] = keys
-        event = Event(event_id, (at - origin) / NANO, kind, agent, keys)
-        self.rows.append((at, rank, event_id, event))
+        self.rows.append((record.start, rank, event_id, kind, agent, keys))
+        if a.EDGES in record.attributes:
+            self.incoming[event_id] = record.attributes[a.EDGES]
 
-    def add_closing(self, record: SpanRecord, agent: str, keys: Json) -> None:
-        """Add the end of a span whose opening is there already."""
-        span_id, end = record.span_id, record.end
+    def add_closing(self, record: SpanRecord, opened: str, agent: str, keys: Json) -> None:
+        """Add the end of a span, whose verb is a type of events too, and note its causes."""
+        end = record.end
         if end < record.start:
             self.flags.add("skewed")
             end = record.start
-        closed = span_id + ".close"
-        self.add(end, CLOSING, closed, agent, keys)
-        found = record.attributes
-        if a.EDGES_CLOSE in found:
-            self.add_causes(closed, found, a.EDGES_CLOSE)
-        self.edges.append(Edge(span_id + ".open", closed, "causal"))
+        closed = record.span_id + ".close"
+        self.keys[closed] = keys
+        self.rows.append((end, CLOSING, closed, keys["verb"], agent, keys))
+        self.edges.append(Edge(opened, closed, "causal"))
+        if a.EDGES_CLOSE in record.attributes:
+            self.incoming[closed] = record.attributes[a.EDGES_CLOSE]
 
-    def add_causes(self, event_id: str, found: Mapping[str, Any], key: str) -> None:
-        """Note what an attribute says of an event's causes."""
-        items = found.get(key)
-        if items:
-            if items.__class__ is not tuple:
-                items = texts(found, key, self.flags)
-            self.incoming[event_id] = items
-
-    def claim(self, event_id: str, found: Mapping[str, Any]) -> None:
+    def claim(self, event_id: str, turns: Any) -> None:
         """Note which turns an event came from; the first event takes a turn's tokens."""
-        if a.TURNS in found:
-            for turn in texts(found, a.TURNS, self.flags):
-                self.claims.setdefault(turn, event_id)
+        for turn in texts(turns, self.flags):
+            self.claims.setdefault(turn, event_id)
 
     def place(self, record: SpanRecord, keys: Json) -> None:
         """Name the activation that an event belongs to, and the instance that works in it."""
@@ -117,12 +109,23 @@ class Events:
         """Return when something was, counted from the run's beginning, which nothing precedes."""
         return max(at - self.origin, 0) / NANO
 
-    def _into_run(self, at: int, keys: Json) -> int:
-        """Return when an event counts that was before its run began, or is after its end."""
-        if at < self.origin:
+    def in_order(self) -> list[Event]:
+        """Sort the rows, all of which are there, and return the events of them."""
+        self.rows.sort()
+        if self.rows and not self.origin <= self.rows[0][0] <= self.rows[-1][0] <= self.end:
+            self._into_run()
+        origin = self.origin
+        return [
+            Event(event_id, (at - origin) / NANO, kind, agent, keys)
+            for at, _, event_id, kind, agent, keys in self.rows
+        ]
+
+    def _into_run(self) -> None:
+        """Let events begin with their run, and say which ones came after its end."""
+        if self.rows[0][0] < self.origin:
             self.flags.add("skewed")
-            at = self.origin
-        if at > self._end:
-            keys["late"] = True
-            self.flags.add("late_spans")
-        return at
+            self.rows = sorted((max(row[0], self.origin), *row[1:]) for row in self.rows)
+        for at, _, _, _, _, keys in self.rows:
+            if at > self.end:
+                keys["late"] = True
+                self.flags.add("late_spans")

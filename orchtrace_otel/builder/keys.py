@@ -69,7 +69,7 @@ def copy(found: Mapping[str, Any], keys: Json, table: Table, flags: set[str]) ->
         if not isinstance(value, kinds):
             flags.add("garbled")
         elif isinstance(value, (list, tuple)):
-            held = texts(found, attribute, flags)
+            held = texts(value, flags)
             if name == "links":
                 keys[name] = [_link(one) for one in held]
             elif name == "features":
@@ -77,7 +77,7 @@ def copy(found: Mapping[str, Any], keys: Json, table: Table, flags: set[str]) ->
             elif name == "advice":
                 keys[name] = _advice(held, flags)
             else:
-                keys[name] = held
+                keys[name] = list(held)
         else:
             keys[name] = value
 

@@ -28,15 +28,15 @@ def take_tool(events: Events, record: SpanRecord) -> None:
     if says_more:
         copy(found, keys, OPENING_KEYS, events.flags)
     opened = record.span_id + ".open"
-    events.add(record.start, OPENING, opened, agent, keys)
-    events.add_causes(opened, found, a.EDGES)
-    events.claim(opened, found)
+    events.add(record, OPENING, opened, agent, keys)
+    if a.TURNS in found:
+        events.claim(opened, found[a.TURNS])
     if "tool_call_id" in keys:
         result["tool_call_id"] = keys["tool_call_id"]
     result["status"] = status(record)
     if says_more:
         copy(found, result, TOOL_CLOSING_KEYS, events.flags)
-    events.add_closing(record, agent, result)
+    events.add_closing(record, opened, agent, result)
 
 
 def take_point(events: Events, record: SpanRecord) -> None:
@@ -55,9 +55,9 @@ def take_point(events: Events, record: SpanRecord) -> None:
     if record.end > record.start:
         keys["duration_s"] = (record.end - record.start) / NANO
     copy(found, keys, POINT_KEYS, events.flags)
-    events.add(record.start, POINT, record.span_id, agent, keys)
-    events.add_causes(record.span_id, found, a.EDGES)
-    events.claim(record.span_id, found)
+    events.add(record, POINT, record.span_id, agent, keys)
+    if a.TURNS in found:
+        events.claim(record.span_id, found[a.TURNS])
 
 
 def make_stop(events: Events, record: SpanRecord | None) -> Event:
@@ -95,5 +95,6 @@ def _seen(events: Events, record: SpanRecord) -> Json:
     events.place(record, keys)
     keys["status"] = status(record)
     copy(record.attributes, keys, POINT_KEYS, events.flags)
-    events.add_causes(record.span_id, record.attributes, a.EDGES)
+    if a.EDGES in record.attributes:
+        events.incoming[record.span_id] = record.attributes[a.EDGES]
     return keys

@@ -18,21 +18,25 @@ class Tree:
         root_id: Span id of the run's root, which may be missing.
         by_id: The spans in canonical order.
         flags: Where to say what is not as it should be.
+
+    Attributes:
+        root: The run's root; None where it is missing.
+        owners: Span to the nearest activation at or above it, as far as it is known.
     """
 
-    __slots__ = ("_flags", "_owners", "by_id", "root", "root_id")
+    __slots__ = ("_flags", "by_id", "owners", "root", "root_id")
 
     def __init__(self, root_id: str, by_id: dict[str, SpanRecord], flags: set[str]) -> None:
         self.root_id = root_id
         self.by_id = by_id
         self.root = by_id.get(root_id)
         self._flags = flags
-        self._owners: dict[str | None, str] = {}
+        self.owners: dict[str | None, str] = {}
 
     def owner(self, record: SpanRecord) -> str:
         """Return the span id of the nearest activation above a span, else the root's."""
-        above = _above(record)
-        known = self._owners.get(above)
+        above = _above(record) if a.ACTIVATION in record.attributes else record.parent_id
+        known = self.owners.get(above)
         return self.activation_at(above, record.span_id) if known is None else known
 
     def activation_at(self, span_id: str | None, asking: str) -> str:
@@ -40,7 +44,7 @@ class Tree:
         path: list[str] = [asking]
         found: str | None = None
         while span_id is not None:
-            found = self._owners.get(span_id) or self._activation(span_id)
+            found = self.owners.get(span_id) or self._activation(span_id)
             if found is not None:
                 break
             path.append(span_id)
@@ -50,7 +54,7 @@ class Tree:
             span_id = _above(self.by_id[span_id])
         found = found or self.root_id
         for passed in path[1:]:
-            self._owners[passed] = found
+            self.owners[passed] = found
         return found
 
     def _activation(self, span_id: str) -> str | None:
@@ -61,7 +65,7 @@ class Tree:
                 self._flags.add("orphans")
             return self.root_id
         if a.OPENS in record.attributes:
-            self._owners[span_id] = span_id
+            self.owners[span_id] = span_id
             return span_id
         return None
 

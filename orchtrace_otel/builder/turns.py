@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from orchtrace_otel import attributes as a
@@ -21,6 +21,16 @@ _RARE: Final = {
 }
 """What few turns say: keys of their spans, and the fields of `Turn`, whose last ones they are."""
 
+_MAY_BE_UNKNOWN: Final = (
+    "agent",
+    "instance",
+    "model",
+    "provider",
+    "input_tokens",
+    "output_tokens",
+    "finish_reason",
+)
+
 
 class Tokens(NamedTuple):
     """What a run's turns used, as far as they say."""
@@ -29,70 +39,71 @@ class Tokens(NamedTuple):
     turns_without_usage: int
 
 
-class _Call(NamedTuple):
-    """An LLM call, however many instrumentations told of it."""
-
-    record: SpanRecord
-    usage: Usage
-    claimed_by: str | None
-
-
 def count(events: Events, turns: Sequence[SpanRecord], stop: Event) -> Tokens:
     """Put each turn's tokens on one event, and write the turns down on the stop."""
     if not events.claims.keys() <= events.tree.by_id.keys():
         events.flags.add("missing_turns")
     known = unknown = 0
     written: list[Json] = []
-    for call in _calls(events, turns):
-        owner = events.tree.owner(call.record)
+    outer, inside = _nested(events.tree, turns)
+    for record in outer:
+        span_id, used = record.span_id, usage(record)
+        claimed_by = events.claims.get(span_id)
+        if span_id in inside:
+            used, claimed_by = _told(events, inside[span_id], used, claimed_by)
+        owner = events.tree.owner(record)
         closing = owner + ".close"
-        event_id = call.claimed_by or (closing if closing in events.keys else stop.id)
-        tokens = sum(number for number in call.usage if number is not None)
+        event_id = claimed_by or (closing if closing in events.keys else stop.id)
         keys = events.keys[event_id]
-        if call.usage != UNKNOWN_USAGE:
+        if used != UNKNOWN_USAGE:
+            tokens = sum(filter(None, used))
             keys["tokens"] = keys.get("tokens", 0) + tokens
-        keys.setdefault("turns", []).append(call.record.span_id)
-        known += tokens
-        unknown += None in call.usage
-        written.append(_turn(events, call, owner, event_id))
+            known += tokens
+        keys.setdefault("turns", []).append(span_id)
+        unknown += None in used
+        written.append(_turn(events, record, used, owner, event_id))
     if written:
         events.keys[stop.id]["turn_records"] = written
     return Tokens(known, unknown)
 
 
-def _calls(events: Events, turns: Sequence[SpanRecord]) -> list[_Call]:
-    """Return each LLM call once, its usage, and the event that claims it.
+def _nested(
+    tree: Tree, turns: Sequence[SpanRecord]
+) -> tuple[list[SpanRecord], dict[str, list[SpanRecord]]]:
+    """Return the LLM calls, and further tellers of some by the call's span.
 
     Two instrumentations of one call nest, and the outer one is the turn; what only
     the inner one knows is taken from there.
     """
-    inside: dict[str, list[SpanRecord]] = {}
     outer: list[SpanRecord] = []
+    inside: dict[str, list[SpanRecord]] = {}
     ids = {record.span_id for record in turns}
     for record in turns:
-        around = _turn_around(events.tree, record, ids)
+        around = _turn_around(tree, record, ids)
         if around is None:
             outer.append(record)
         else:
             inside.setdefault(around, []).append(record)
-    return [_call(events, record, inside.get(record.span_id, ())) for record in outer]
+    return outer, inside
 
 
-def _call(events: Events, record: SpanRecord, inside: Sequence[SpanRecord]) -> _Call:
-    said, claimed_by = usage(record), events.claims.get(record.span_id)
-    for teller in inside:
-        if said == UNKNOWN_USAGE:
-            said = usage(teller)
+def _told(
+    events: Events, tellers: Iterable[SpanRecord], used: Usage, claimed_by: str | None
+) -> tuple[Usage, str | None]:
+    """Return the usage of a call and the event that claims it, from others where unknown."""
+    for teller in tellers:
+        if used == UNKNOWN_USAGE:
+            used = usage(teller)
         if claimed_by is None:
             claimed_by = events.claims.get(teller.span_id)
-    return _Call(record, said, claimed_by)
+    return used, claimed_by
 
 
 def _turn_around(tree: Tree, record: SpanRecord, ids: set[str]) -> str | None:
     """Return the outermost turn around a turn, within their activation."""
     found = None
     holder = tree.parent(record)
-    for _ in range(len(tree.by_id)):
+    for _ in tree.by_id:  # no more steps than there are spans, for their parents may be cyclic
         if holder is None or a.OPENS in holder.attributes:
             break
         if holder.span_id in ids:
@@ -101,27 +112,30 @@ def _turn_around(tree: Tree, record: SpanRecord, ids: set[str]) -> str | None:
     return found
 
 
-def _turn(events: Events, call: _Call, owner: str, event_id: str) -> Json:
+def _turn(events: Events, record: SpanRecord, used: Usage, owner: str, event_id: str) -> Json:
     """Return what `Turn` reads, in the order of its fields; to make one first costs far more."""
-    record, found = call.record, call.record.attributes
+    found = record.attributes
     holder = events.tree.by_id.get(owner)
     of_agent: Mapping[str, Any] = {} if holder is None else holder.attributes
-    reasons = texts(found, a.FINISH_REASONS, events.flags)
+    reasons = texts(found.get(a.FINISH_REASONS, ()), events.flags)
     turn: Json = {
         "id": record.span_id,
         "activation": owner,
         "agent": word(of_agent, a.AGENT_NAME) or word(found, a.AGENT_NAME),
         "instance": word(of_agent, a.INSTANCE),
-        "t": events.seconds(record.start),
+        "t": max(record.start - events.origin, 0) / NANO,
         "duration_s": max(record.end - record.start, 0) / NANO,
         "model": word(found, a.RESPONSE_MODEL) or word(found, a.REQUEST_MODEL),
         "provider": word(found, a.PROVIDER),
-        "input_tokens": call.usage[0],
-        "output_tokens": call.usage[1],
+        "input_tokens": used[0],
+        "output_tokens": used[1],
         "finish_reason": reasons[0] if reasons else None,
         "status": status(record),
         "event": event_id,
     }
     if not _RARE.keys().isdisjoint(found):
-        turn |= {name: word(found, key) for key, name in _RARE.items()}
-    return {key: value for key, value in turn.items() if value is not None}
+        turn |= {name: said for key, name in _RARE.items() if (said := word(found, key))}
+    for name in _MAY_BE_UNKNOWN:
+        if turn[name] is None:
+            del turn[name]
+    return turn

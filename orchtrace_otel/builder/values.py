@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, TypeAlias, cast
+from typing import Any, Final, TypeAlias
 
 import orjson
 
@@ -16,6 +16,7 @@ Usage: TypeAlias = tuple[int | None, int | None]
 
 UNKNOWN_USAGE: Final[Usage] = (None, None)
 
+_ARRAYS: Final = (tuple, list)
 _MOST_TOKENS: Final = 2**53
 
 
@@ -27,21 +28,20 @@ def word(found: Mapping[str, Any], key: str) -> str | None:
 
 def text(found: Mapping[str, Any], key: str) -> str:
     """Return a text whatever is there; `unknown` where nothing is."""
-    held = found.get(key)
-    return held if held.__class__ is str and held else str(held or "unknown")
+    held = found.get(key) or "unknown"
+    return held if held.__class__ is str else str(held)
 
 
-def texts(found: Mapping[str, Any], key: str, flags: set[str]) -> list[str]:
+def texts(given: Any, flags: set[str]) -> Sequence[str]:
     """Return the texts in an attribute that holds texts; what else it holds is flagged."""
-    given = found.get(key, ())
-    if not isinstance(given, (list, tuple)):
+    if given.__class__ not in _ARRAYS:
         flags.add("garbled")
-        return []
-    held = cast("Sequence[object]", given)
-    sound = [one for one in held if isinstance(one, str)]
-    if len(sound) != len(held):
-        flags.add("garbled")
-    return sound
+        return ()
+    for one in given:
+        if not isinstance(one, str):
+            flags.add("garbled")
+            return [one for one in given if isinstance(one, str)]
+    return given
 
 
 def status(record: SpanRecord) -> str:
@@ -60,9 +60,11 @@ def usage(record: SpanRecord) -> Usage:
 
 def _tokens(count: Any) -> int | None:
     """Return a count of tokens; None where it is none, which is not to say 0."""
-    if count.__class__ is float and count.is_integer():
+    if count.__class__ is not int:
+        if count.__class__ is not float or not count.is_integer():
+            return None
         count = int(count)  # languages without integers send these
-    return count if count.__class__ is int and 0 <= count <= _MOST_TOKENS else None
+    return count if 0 <= count <= _MOST_TOKENS else None
 
 
 def rewards(written: Any) -> tuple[list[Reward], bool]:

@@ -38,17 +38,17 @@ def take_activation(events: Events, record: SpanRecord) -> None:
     keys["activation"] = closing["activation"] = span_id
     if a.INSTANCE in found:
         keys["instance"] = closing["instance"] = str(found[a.INSTANCE])
-    keys["status"] = "ok"
-    says_more = not OF_ACTIVATION.isdisjoint(found)
-    if says_more:
-        copy(found, keys, OPENING_KEYS, events.flags)
+    keys["status"] = closing["status"] = "ok"
     opened = span_id + ".open"
-    events.add(record, BEGIN if is_root else OPENING, opened, caller, keys)
     if is_root:
+        copy(found, keys, OPENING_KEYS, events.flags)
+        events.add(record, BEGIN, opened, caller, keys)
         return
-    closing["status"] = status(record)
-    if says_more:
+    if record.is_error or not OF_ACTIVATION.isdisjoint(found):
+        copy(found, keys, OPENING_KEYS, events.flags)
+        closing["status"] = status(record)
         copy(found, closing, CLOSING_KEYS, events.flags)
+    events.add(record, OPENING, opened, caller, keys)
     events.add_closing(record, opened, agent, closing)
 
 

@@ -55,9 +55,9 @@ POINT_KEYS: Final[Table] = {
     a.ERROR_TYPE: ("error_type", str),
 }
 
-OF_ACTIVATION: Final = frozenset({*OPENING_KEYS, *CLOSING_KEYS})
-OF_TOOL: Final = frozenset({*OPENING_KEYS, *TOOL_CLOSING_KEYS})
-"""What activations and tools mostly do not say; to look for it once saves two searches."""
+OF_ACTIVATION: Final = frozenset({*OPENING_KEYS, *CLOSING_KEYS, a.STATUS})
+OF_TOOL: Final = frozenset({*OPENING_KEYS, *TOOL_CLOSING_KEYS, a.STATUS})
+"""What activations and tools mostly do not say; to look for it once saves three searches."""
 
 
 def copy(found: Mapping[str, Any], keys: Json, table: Table, flags: set[str]) -> None:

@@ -24,18 +24,18 @@ def take_tool(events: Events, record: SpanRecord) -> None:
     events.place(record, keys)
     result = {**keys, "verb": "tool_result"}
     keys["status"] = "ok"
-    says_more = not OF_TOOL.isdisjoint(found)
-    if says_more:
+    if record.is_error or not OF_TOOL.isdisjoint(found):
         copy(found, keys, OPENING_KEYS, events.flags)
+        if "tool_call_id" in keys:
+            result["tool_call_id"] = keys["tool_call_id"]
+        result["status"] = status(record)
+        copy(found, result, TOOL_CLOSING_KEYS, events.flags)
+    else:
+        result["status"] = "ok"
     opened = record.span_id + ".open"
     events.add(record, OPENING, opened, agent, keys)
     if a.TURNS in found:
         events.claim(opened, found[a.TURNS])
-    if "tool_call_id" in keys:
-        result["tool_call_id"] = keys["tool_call_id"]
-    result["status"] = status(record)
-    if says_more:
-        copy(found, result, TOOL_CLOSING_KEYS, events.flags)
     events.add_closing(record, opened, agent, result)
 
 

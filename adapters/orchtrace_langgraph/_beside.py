@@ -10,7 +10,6 @@ from __future__ import annotations
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Final
 
-from opentelemetry import context as otel_context
 from opentelemetry import trace
 
 from orchtrace_langgraph._tasks import CURRENT
@@ -29,11 +28,15 @@ _THEIRS: Final = "langchain"
 def innermost(found: Scope | None) -> Scope | None:
     """Return where code runs: `found` in OpenTelemetry's context, or what that lost."""
     task = CURRENT.get()
-    activation = None if task is None else task.activation
+    if task is None:
+        return found
+    activation = task.activation
+    tool = TOOL.get()
+    if tool is None and found is activation:
+        return found
     if activation is None or (found is not None and found.run is not activation.run):
         return found
     here: Scope = activation
-    tool = TOOL.get()
     if tool is not None and not tool.is_closed and tool.activation is activation:
         here = tool
     if found is None or found is activation:
@@ -44,9 +47,8 @@ def innermost(found: Scope | None) -> Scope | None:
     return found if above is None else here
 
 
-def context_in(scope: Scope) -> Context:
-    """Return the context for a span in `scope`: the current one, without a twin of theirs."""
-    context = otel_context.get_current()
+def context_in(context: Context, scope: Scope) -> Context:
+    """Return the context for a span in `scope`: `context`, without a twin of theirs."""
     span = trace.get_current_span(context)
     if span is scope.span:
         return context

@@ -106,10 +106,11 @@ tasks: Final[dict[UUID, tuple[Activation, UUID]]] = {}
 """Tasks that are open, and the graph of each, by LangChain's ids."""
 
 
-def scope_for(run_id: UUID | None) -> Scope | None:
-    """Return the task in which a chain, a model or a tool runs, or the current scope."""
-    current = spans.scope_of(otel_context.get_current())
-    for _ in range(_MOST_NESTED if tasks else 0):
+def scope_for(run_id: UUID | None, current: Scope | None) -> Scope | None:
+    """Return the task in which a chain, a model or a tool runs, or `current`."""
+    if not tasks:
+        return current
+    for _ in range(_MOST_NESTED):
         if run_id is None:
             break
         if run_id in tasks:
@@ -138,7 +139,7 @@ def _begin(manager: Any, name: Any) -> None:
 
 def _open_graph(run_id: UUID) -> _Graph | None:
     outer, name = _chains[run_id]
-    scope = scope_for(outer)
+    scope = scope_for(outer, spans.scope_of(otel_context.get_current()))
     if scope is None or scope.run.is_closed:
         run = spans.start_run(name, system="langgraph")
         return None if run is None else _Graph(run.root, run)

@@ -8,8 +8,9 @@ and Sends come in the order of their senders' paths.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+from collections.abc import Collection, Iterable, Mapping
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, cast
 
 from orchtrace_langgraph._framework import find
 from orchtrace_langgraph._graphs import BRANCH
@@ -18,6 +19,7 @@ from orchtrace_otel.flow import Mark
 if TYPE_CHECKING:
     from orchtrace_langgraph._tasks import Task
 
+PULL: Final = "__pregel_pull"
 PUSH: Final = "__pregel_push"
 SENDS: Final = "__pregel_tasks"
 END: Final = "__end__"
@@ -32,26 +34,32 @@ class Writer(NamedTuple):
     is_handoff: bool = False
 
 
-class Write(NamedTuple):
-    """One write that can trigger tasks; `chosen` is the node, where an edge led to one."""
+Way: TypeAlias = str | int
+"""By what a task leads to another: an edge's channel, or the identity of a packet."""
 
-    channel: str
-    value: Any
-    chosen: str | None
+Write: TypeAlias = tuple[Way, str, Any]
+"""One write: by what it leads on, its channel, and the value or the packet."""
 
 
-def triggering(task: Any, triggers: Mapping[str, Any]) -> list[Write]:
-    """Return those of a task's writes that can trigger tasks, in their order."""
+def triggering(writes: Iterable[tuple[str, Any]], triggers: Mapping[str, Any]) -> list[Write]:
+    """Return those of a task's writes that can trigger tasks, in their order; one a packet."""
     found: list[Write] = []
-    for channel, value in task.writes:
+    for channel, value in writes:
         if channel == SENDS:
             many = isinstance(value, list)
             sends = cast("list[Any]", value) if many else [value]
-            found += [Write(channel, send, getattr(send, "node", None)) for send in sends]
+            found += [(id(send), SENDS, send) for send in sends]
         elif channel in triggers:
-            chosen = channel[len(BRANCH) :] if channel.startswith(BRANCH) else None
-            found.append(Write(channel, value, chosen))
+            found.append((channel, channel, value))
     return found
+
+
+def goal_of(write: Write) -> str | None:
+    """Return the node that a write leads to, where it is a packet or an edge to one."""
+    _, channel, value = write
+    if channel == SENDS:
+        return getattr(value, "node", None)
+    return channel[len(BRANCH) :] if channel.startswith(BRANCH) else None
 
 
 class Writers:
@@ -76,9 +84,8 @@ class Writers:
                 if channel in self._gathered and channels[channel].is_available():
                     del self._gathered[channel]
 
-    def add(self, write: Write, writer: Writer) -> None:
+    def add(self, channel: str, value: Any, writer: Writer) -> None:
         """Add one write of the step; Sends in the order of their senders' paths."""
-        channel = write.channel
         if channel == SENDS:
             self._sends.append(writer)
             return
@@ -87,7 +94,7 @@ class Writers:
             self._written.setdefault(channel, []).append(writer)
             return
         gathered = self._gathered.setdefault(channel, {})
-        key = write.value if first_only else len(gathered)
+        key = value if first_only else len(gathered)
         if len(gathered) < _MOST_GATHERED:
             gathered.setdefault(key, writer)
 
@@ -98,8 +105,9 @@ class Writers:
             index = path[1]
             known = isinstance(index, int) and index < len(self._sends)
             return [self._sends[index]] if known else []
+        triggers = task.triggers
         found: list[Writer] = []
-        for channel in _fired(task, loop):
+        for channel in triggers if len(triggers) == 1 else _fired(task, loop):
             if channel in self._gathered:
                 found += self._gathered[channel].values()
             else:
@@ -112,23 +120,39 @@ class Writers:
 
 
 def _fired(task: Any, loop: Any) -> Any:
-    """Return which of a task's triggers fired: the test that the scheduler made.
+    """Return which of a task's several triggers fired: the test that the scheduler made.
 
     Until the step's writes are applied `versions_seen` is as the scheduler saw it.
     """
-    triggers = task.triggers
-    if len(triggers) == 1:
-        return triggers
     channels = loop.channels
     versions = loop.checkpoint["channel_versions"]
     seen: Any = loop.checkpoint["versions_seen"].get(task.name) or {}
     return [
         channel
-        for channel in triggers
+        for channel in task.triggers
         if channel in versions
         and channels[channel].is_available()
         and (channel not in seen or versions[channel] > seen[channel])
     ]
+
+
+def in_order(tasks: Collection[Any]) -> list[Any]:
+    """Return the tasks of a step in the order in which the loop applies their writes.
+
+    It says which Send is whose, and who came first at a barrier.
+    """
+    shapes: set[tuple[int, type[Any]]] = {(len(task.path), type(task.path[1])) for task in tasks}
+    return sorted(tasks, key=_BY_PATH if shapes <= _PLAIN else _by_path_key)
+
+
+_PLAIN: Final = {(2, str), (3, int)}
+"""Paths of nodes and of packets, which are in order as they are; those of calls are not."""
+
+_BY_PATH: Final = attrgetter("path")
+
+
+def _by_path_key(task: Any) -> str:
+    return path_key(task.path[:3])
 
 
 def path_key(path: Any) -> str:

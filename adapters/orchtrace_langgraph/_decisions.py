@@ -9,8 +9,10 @@ from orchtrace_langgraph import _tasks
 from orchtrace_langgraph._tasks import Task
 from orchtrace_otel._guard import guarded
 
-_PLAIN: Final = frozenset({dict, type(None)})
+PLAIN: Final = frozenset({dict, type(None)})
 """What nodes return most often, where there is nothing to look for."""
+
+_NONE: Final[frozenset[int]] = frozenset()
 
 
 class Decision(NamedTuple):
@@ -31,14 +33,12 @@ def chose(branch: Any, result: Any) -> None:
     ends = branch.ends
     candidates = tuple(dict.fromkeys(ends.values())) if ends else None
     name = getattr(branch.path, "name", None)
-    _note(task, id(branch), Decision(name, *_read(_each(result), ends), candidates))
+    _note(task, id(branch), Decision(name, *_read(result, ends), candidates))
 
 
 @guarded
 def went(task: Task, result: Any) -> None:
-    """Note where a task goes by the `Command` that its node returned."""
-    if type(result) in _PLAIN:
-        return
+    """Note where a task goes by the `Command` that its node returned, none of `PLAIN`."""
     commands = [one for one in _each(result) if type(one).__name__ == "Command"]
     goals = [goal for command in commands for goal in _each(command.goto)]
     if goals and task.caller is None:
@@ -50,13 +50,13 @@ def _each(value: Any) -> list[Any]:
     return list(cast("Iterable[Any]", value)) if many else [value]
 
 
-def _read(
-    goals: list[Any], ends: Mapping[Any, str] | None
-) -> tuple[tuple[str, ...], frozenset[int]]:
+def _read(result: Any, ends: Mapping[Any, str] | None) -> tuple[tuple[str, ...], frozenset[int]]:
     """Return the nodes that goals name, and the identities of those that are packets."""
+    if isinstance(result, str):
+        return (str(ends[result]) if ends else result,), _NONE
     names: dict[str, None] = {}
     sends: set[int] = set()
-    for goal in goals:
+    for goal in _each(result):
         node = None if isinstance(goal, str) else getattr(goal, "node", None)
         if isinstance(node, str):
             sends.add(id(goal))

@@ -28,7 +28,7 @@ def edges_of(writer: Writer) -> list[Edge]:
 def marks_of(writers: Iterable[Writer]) -> list[Mark]:
     found: dict[str, Mark] = {}
     for task, decision, is_handoff in writers:
-        marks = task.marks() if decision is None else [decision]
+        marks = task.marks() if decision is None else (decision,)
         if is_handoff and task.author is not None:
             marks += task.author.marks()
         found.update((mark.event_id, mark) for mark in marks)

@@ -54,7 +54,7 @@ def _begin(loop: Any) -> GraphRun | None:
         role=graph.role,
         edges=flow.take("spawn"),
         # In a thread that carries no context its parent is the caller's span.
-        context=None if spans.scope_of(context) is None else context_in(scope),
+        context=None if spans.scope_of(context) is None else context_in(context, scope),
     )
     return GraphRun(graph, activation, flow=flow, outer=outer)
 
@@ -77,16 +77,16 @@ def _calling(loop: Any) -> Task | None:
 
 def _is_node(task: Task, loop: Any, graph: Graph, name: str) -> bool:
     """Whether a graph is itself the node that runs: then the node's activation is its own."""
-    if task.is_worker and name == task.name:
+    if task.known.is_worker and name == task.name:
         return True
-    bound = getattr(task.node, "bound", None)
+    bound = getattr(task.run.nodes.get(task.name), "bound", None)
     return getattr(bound, "nodes", None) is loop.nodes and (not graph.is_named or name == task.name)
 
 
 def of(loop: Any) -> GraphRun | None:
     """Return the run that is noted on a loop."""
-    found = loop.__dict__.get(_KEY)
-    return found if isinstance(found, GraphRun) else None
+    found: GraphRun | None = loop.__dict__.get(_KEY)
+    return found
 
 
 def note(loop: Any, run: GraphRun | None) -> None:

@@ -1,9 +1,10 @@
-"""What is known of a compiled graph: its name and role, and which edges are drawn in it."""
+"""What is known of a compiled graph: its name and role, its nodes, and the edges drawn in it."""
 
 from __future__ import annotations
 
 import functools
 import weakref
+from collections.abc import Iterator, Mapping
 from typing import Any, Final, cast
 
 from orchtrace_otel.calls import MARK, Plan
@@ -15,6 +16,36 @@ UNNAMED: Final = "LangGraph"
 
 BRANCH: Final = "branch:to:"
 """Prefix of the channel that an edge to a node writes."""
+
+_HIDDEN: Final = "langsmith:hidden"
+
+
+class Node:
+    """What is known of one node of a graph, and does not change from task to task.
+
+    Attributes:
+        plan: What `@orchtrace.agent` on its function says, if it is there.
+        agent: Name of the agent that it is.
+        is_hidden: Whether it only hands on the input.
+        is_worker: Whether it is langgraph-supervisor's call of a worker: it is the worker.
+        reads: Channels of the state that its tasks read.
+        drawn: Channels that the edges drawn from it write.
+    """
+
+    __slots__ = ("agent", "drawn", "is_hidden", "is_worker", "plan", "reads")
+
+    def __init__(self, name: str, host: Any) -> None:
+        bound = getattr(host, "bound", None)
+        function = getattr(bound, "func", None)
+        places = (bound, function, getattr(bound, "afunc", None))
+        self.plan: Plan | None = next(filter(None, map(_plan_on, places)), None)
+        self.agent = name if self.plan is None else self.plan.name
+        self.is_hidden = _HIDDEN in (getattr(host, "tags", None) or ())
+        module = getattr(function, "__module__", None)
+        self.is_worker = isinstance(module, str) and module.startswith(_SUPERVISOR)
+        reads: Any = getattr(host, "channels", ())
+        self.reads: tuple[str, ...] = (reads,) if isinstance(reads, str) else tuple(reads)
+        self.drawn = frozenset(_written(host))
 
 
 class Graph:
@@ -32,9 +63,7 @@ class Graph:
     """
 
     __slots__ = (
-        "_drawn",
-        "_plans",
-        "_workers",
+        "_nodes",
         "gathering",
         "is_named",
         "keeping",
@@ -50,9 +79,7 @@ class Graph:
         self.is_named = name != UNNAMED
         self.gathering: dict[str, bool] | None = None
         self.keeping: dict[str, bool] | None = None
-        self._drawn: dict[str, frozenset[str]] = {}
-        self._plans: dict[str, Plan | None] = {}
-        self._workers: dict[str, bool] = {}
+        self._nodes: dict[str, Node] = {}
 
     def rename(self, name: str | None, role: str | None) -> None:
         """Take a name and a role given by the user."""
@@ -62,35 +89,21 @@ class Graph:
         if role is not None:
             self.role = role
 
-    def drawn(self, task: Any) -> frozenset[str]:
-        """Return the channels that the edges drawn from a task's node write."""
-        found = self._drawn.get(task.name)
+    def node(self, name: str, nodes: Mapping[str, Any]) -> Node:
+        """Return what is known of one of `nodes`, or of a function that a task calls."""
+        found = self._nodes.get(name)
         if found is None:
-            entries = (entry for writer in task.writers for entry in getattr(writer, "writes", ()))
-            channels = (getattr(entry, "channel", None) for entry in entries)
-            found = frozenset(c for c in channels if isinstance(c, str))
-            self._drawn[task.name] = found
+            found = self._nodes[name] = Node(name, nodes.get(name))
         return found
 
-    def plan(self, name: str, node: Any) -> Plan | None:
-        """Return what `@orchtrace.agent` on a node's function says, if it is there."""
-        try:
-            return self._plans[name]
-        except KeyError:
-            bound = getattr(node, "bound", None)
-            places = (bound, getattr(bound, "func", None), getattr(bound, "afunc", None))
-            plan = self._plans[name] = next(filter(None, map(_plan_on, places)), None)
-            return plan
 
-    def is_worker(self, name: str, node: Any) -> bool:
-        """Whether a node is langgraph-supervisor's call of a worker: the node is the worker."""
-        found = self._workers.get(name)
-        if found is None:
-            function = getattr(getattr(node, "bound", None), "func", None)
-            module = getattr(function, "__module__", None)
-            found = isinstance(module, str) and module.startswith(_SUPERVISOR)
-            self._workers[name] = found
-        return found
+def _written(host: Any) -> Iterator[str]:
+    """Yield the channels that a node writes whatever it returns."""
+    for writer in getattr(host, "writers", ()):
+        for entry in getattr(writer, "writes", ()):
+            channel = getattr(entry, "channel", None)
+            if isinstance(channel, str):
+                yield channel
 
 
 def _plan_on(function: Any) -> Plan | None:

@@ -47,17 +47,18 @@ def bring(error: BaseException, tasks: Iterable[Task], outer: Task | None) -> No
     if outer is None or type(error).__name__ != "ParentCommand":
         return
     for task in tasks:
-        if task.left == id(error):
-            outer.author = task.author or task
-            outer.command = error.args[0]
+        if task.handoffs is not None and task.handoffs.left == id(error):
+            handoffs = outer.hand_over()
+            handoffs.author = task.author or task
+            handoffs.command = error.args[0]
 
 
 @guarded
 def hand_over(task: Task, host: Any, result: Any) -> None:
     """Record the hand-offs of a task that has written and is about to close."""
     if task.author is not None:
-        _by_command(task, host)
-    elif isinstance(result, dict):
+        _by_command(task, task.author, host)
+    elif task.known.is_worker and isinstance(result, dict):
         messages = cast("dict[str, Any]", result).get("messages")
         said = getattr(messages[-1], "response_metadata", None) if messages else None
         if said and said.get(_IS_BACK):
@@ -65,12 +66,10 @@ def hand_over(task: Task, host: Any, result: Any) -> None:
             _record(task, {node: (node, None) for node in found}, ())
 
 
-def _by_command(task: Task, host: Any) -> None:
-    author, command = task.author, task.command
-    task.command = None
-    if author is None:
-        return
-    goals = each(command.goto)
+def _by_command(task: Task, author: Task, host: Any) -> None:
+    handoffs = task.hand_over()
+    goals = each(handoffs.command.goto)
+    handoffs.command = None
     written = {channel for channel, _ in host.writes}
     packets = {id(value) for channel, value in host.writes if channel == SENDS}
     found: dict[str | int, tuple[str, Transfer | None]] = {}
@@ -83,12 +82,13 @@ def _by_command(task: Task, host: Any) -> None:
     if END in goals:
         task.decisions = {None: Decision("goto", (END,), frozenset(), None)}
     _record(task, found, author.marks())
-    author.transfers = None
+    if author.handoffs is not None:
+        author.handoffs.transfers = []
 
 
 def _transfer(author: Task, goal: Any) -> Transfer | None:
     """Return the tool call of the author that asked to go there, if one did."""
-    for transfer in author.transfers or ():
+    for transfer in author.handoffs.transfers if author.handoffs is not None else ():
         if any(one is goal or (isinstance(goal, str) and one == goal) for one in transfer.goals):
             return transfer
     return None
@@ -106,7 +106,7 @@ def _record(
     edges += [edge for edge in flow.drain() if edge[1].event_id not in causes]
     if not edges:
         edges = [("causal", flow.last)]
-    task.handoffs = {}
+    made = task.hand_over().made = {}
     for key, (node, transfer) in found.items():
         facts: dict[str, Value] = {}
         tool: list[Edge] = []
@@ -119,5 +119,5 @@ def _record(
         mark = spans.instant(
             activation, "delegate", to=node, edges=[*edges, *tool], attributes=facts
         )
-        task.handoffs[key] = mark
+        made[key] = mark
         flow.returned(mark, "causal")

@@ -11,13 +11,13 @@ from typing import Any, Final, TypeAlias
 
 from orchtrace_langgraph import _callbacks, _entry, _pauses, _runs, _tasks
 from orchtrace_langgraph._beside import innermost
-from orchtrace_langgraph._decisions import chose, went
+from orchtrace_langgraph._decisions import PLAIN, chose, went
 from orchtrace_langgraph._framework import find
 from orchtrace_langgraph._handoffs import hand_over
 from orchtrace_langgraph._retries import RESET, RETRY, Retries
-from orchtrace_langgraph._tasks import Entered, Task
+from orchtrace_langgraph._tasks import Task
 from orchtrace_langgraph._tools import arun_tool, run_tool
-from orchtrace_langgraph._turns import astart_model, end_model, fail_model, give_up, start_model
+from orchtrace_langgraph._turns import astart_model, end_model, fail_model, start_model
 from orchtrace_otel import spans
 from orchtrace_otel._guard import guarded, warn_once
 from orchtrace_otel.adapter import Patches, Wrapper
@@ -145,7 +145,7 @@ def accept_push(wrapped: Wrapped, loop: Any, args: Args, kwargs: Kwargs) -> Any:
 def _called(loop: Any, pushed: Any, args: Args, kwargs: Kwargs) -> None:
     run = _entry.of(loop)
     if run is not None:
-        run.called(loop, pushed, args[0] if args else kwargs["task"])
+        run.called(pushed, args[0] if args else kwargs["task"])
 
 
 def schedule_error_handler(wrapped: Wrapped, loop: Any, args: Args, kwargs: Kwargs) -> Any:
@@ -168,7 +168,7 @@ async def aschedule_error_handler(wrapped: Wrapped, loop: Any, args: Args, kwarg
 def _handles(loop: Any, scheduled: Any, args: Args, kwargs: Kwargs) -> None:
     run = _entry.of(loop)
     if run is not None:
-        run.handles(loop, scheduled, args[0] if args else kwargs["failed_task"])
+        run.handles(scheduled, args[0] if args else kwargs["failed_task"])
 
 
 def run_task(wrapped: Wrapped, _: Any, args: Args, kwargs: Kwargs) -> Any:
@@ -180,13 +180,14 @@ def run_task(wrapped: Wrapped, _: Any, args: Args, kwargs: Kwargs) -> Any:
     try:
         result = wrapped(*args, **kwargs)
     except BaseException as error:
-        _leave(task, entered, error)
+        _tasks.leave(task, entered, error)
         del task, entered  # the error holds this frame for as long as the host keeps it
         raise
-    went(task, result)
-    if task.author is not None or task.is_worker:
+    if type(result) not in PLAIN:
+        went(task, result)
+    if task.handoffs is not None or task.known.is_worker:
         hand_over(task, args[0], result)
-    _leave(task, entered, None)
+    _tasks.leave(task, entered, None)
     return result
 
 
@@ -203,21 +204,15 @@ async def _arun_task(task: Task, wrapped: Wrapped, args: Args, kwargs: Kwargs) -
     try:
         result = await wrapped(*args, **kwargs)
     except BaseException as error:
-        _leave(task, entered, error)
+        _tasks.leave(task, entered, error)
         del task, entered  # the error holds this frame for as long as the host keeps it
         raise
-    went(task, result)
-    if task.author is not None or task.is_worker:
+    if type(result) not in PLAIN:
+        went(task, result)
+    if task.handoffs is not None or task.known.is_worker:
         hand_over(task, args[0], result)
-    _leave(task, entered, None)
+    _tasks.leave(task, entered, None)
     return result
-
-
-def _leave(task: Task, entered: Entered | None, error: BaseException | None) -> None:
-    if task.turns:
-        for turn in tuple(task.turns):
-            give_up(turn)
-    _tasks.leave(task, entered, error)
 
 
 def finish_branch(wrapped: Wrapped, branch: Any, args: Args, kwargs: Kwargs) -> Any:

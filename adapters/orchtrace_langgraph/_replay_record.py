@@ -19,7 +19,6 @@ from orchtrace_otel.errors import ConfigError
 Path: TypeAlias = tuple[Any, ...]
 Key: TypeAlias = tuple[int, str, Path]
 
-_HIDDEN: Final = "langsmith:hidden"
 _SPECIAL: Final = frozenset(
     (
         "__error__",
@@ -301,18 +300,19 @@ class Facts:
 
     def is_hidden(self, node: str) -> bool:
         """Whether a node only hands on the input."""
-        tags: Any = getattr(self.nodes.get(node), "tags", None) or ()
-        return _HIDDEN in tags
+        return self._node(node).is_hidden
 
     def agent(self, node: str) -> str:
         """Return the name of the agent that a node is."""
-        plan = self._known.plan(node, self.nodes.get(node))
-        return node if plan is None else plan.name
+        return self._node(node).agent
 
     def role(self, node: str) -> str | None:
         """Return the role of the agent that a node is, as far as its code says."""
-        plan = self._known.plan(node, self.nodes.get(node))
+        plan = self._node(node).plan
         return None if plan is None else plan.role
+
+    def _node(self, node: str) -> _graphs.Node:
+        return self._known.node(node, self.nodes)
 
     def routes(self, node: str) -> bool:
         """Whether a router decides where a node goes on."""
@@ -321,13 +321,7 @@ class Facts:
 
     def drawn(self, node: str) -> frozenset[str]:
         """Return the channels that the edges drawn from a node write."""
-        return frozenset(_entries(self.nodes[node]))
-
-
-def _entries(node: Any) -> list[str]:
-    entries = (entry for writer in node.writers for entry in getattr(writer, "writes", ()))
-    channels = (getattr(entry, "channel", None) for entry in entries)
-    return [channel for channel in channels if isinstance(channel, str)]
+        return self._node(node).drawn
 
 
 class Packet(NamedTuple):

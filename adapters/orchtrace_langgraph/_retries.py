@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from orchtrace_langgraph import _tasks
-from orchtrace_langgraph._turns import give_up
+from orchtrace_langgraph._open_turns import give_up
 from orchtrace_otel._guard import guarded
 
 RETRY: Final = "langgraph.pregel._retry"
@@ -54,8 +54,7 @@ class Retries:
             return
         if task.attempt >= retry_policy.max_attempts:
             return
-        for turn in tuple(task.turns or ()):
-            give_up(turn)
+        give_up(task)
         _tasks.failed(task, exc)
         if not self._tells_begin:
             _tasks.try_again(task)

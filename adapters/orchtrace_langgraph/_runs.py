@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar, Final
 
 from orchtrace_langgraph import _pauses, _state, _tasks
 from orchtrace_langgraph._causes import (
-    SENDS,
+    PULL,
+    Way,
     Write,
     Writer,
     Writers,
     gathering,
-    path_key,
+    goal_of,
+    in_order,
     triggering,
 )
 from orchtrace_langgraph._decisions import Decision
 from orchtrace_langgraph._endings import edges_of, marks_of, outcome
-from orchtrace_langgraph._graphs import Graph
+from orchtrace_langgraph._graphs import BRANCH, Graph
 from orchtrace_langgraph._handoffs import bring
-from orchtrace_langgraph._state import State
+from orchtrace_langgraph._state import News, State
 from orchtrace_langgraph._tasks import Task
 from orchtrace_otel import attributes as a
 from orchtrace_otel import spans
@@ -28,7 +30,6 @@ from orchtrace_otel._guard import guarded
 from orchtrace_otel.flow import Edge, Flow, Mark
 from orchtrace_otel.spans import Activation, Run, Value
 
-_HIDDEN: Final = "langsmith:hidden"
 _MOST_LEAVES: Final = 1_000
 
 _BREAKPOINTS: Final = frozenset(("interrupt_before", "interrupt_after"))
@@ -42,6 +43,7 @@ class GraphRun:
         activation: The orchestrator's: the root, one below the caller, or that of
             the node which the graph is.
         context: OTel context of what the orchestrator calls, made once for all tasks.
+        nodes: The nodes of the graph, by name, as LangGraph has them.
         tasks: The tasks of the step, by LangGraph's id.
         is_exact: Whether this version of LangGraph tells who wrote what. Where it does
             not, a task is taken to follow from all tasks of the step before.
@@ -54,6 +56,7 @@ class GraphRun:
         "_carried",
         "_ends",
         "_flow",
+        "_has_handoffs",
         "_instances",
         "_is_own",
         "_leaves",
@@ -68,6 +71,7 @@ class GraphRun:
         "activation",
         "context",
         "graph",
+        "nodes",
         "tasks",
     )
 
@@ -92,7 +96,7 @@ class GraphRun:
         self._outer = outer
         self._instances: dict[str, str] = {}
         self._leaves: deque[Edge] = deque(maxlen=_MOST_LEAVES)
-        self._ends: list[Edge] | None = None
+        self._ends: list[Writer] | None = None
         self._waiting: list[int] = []
         self._writers: Writers | None = None
         self._state: State | None = None
@@ -101,9 +105,12 @@ class GraphRun:
         self._passing: _pauses.Left | None = None
         self._carried: object = None
         self._task_id = task_id
+        self._has_handoffs = False
+        self.nodes: Mapping[str, Any] = {}
 
     def starts(self, loop: Any) -> None:
         """Note how the loop is told to start, before it reads its checkpoint."""
+        self.nodes = loop.nodes
         self._start = _pauses.start_of(loop)
 
     @guarded
@@ -113,38 +120,46 @@ class GraphRun:
         if writers is None or state is None:
             writers = self._writers = Writers(self._gathering(loop))
             state = self._state = State(self._keeping(loop))
-        state.begin_step()
+        state.step += 1
         if self._start is not None:
             self._passing = self._passing or self._left()  # one for all checkpoints
             _pauses.passed(loop, self._passing)
-        before = [task for task in self.tasks.values() if task.caller is None]
+        before = self.tasks.values()
         self.tasks = {}
         self._ends = None
         self._forget()
         for host in loop.tasks.values():
-            task = self._add(loop, host)
-            if task.is_hidden:
+            task = self._add(host)
+            if task.known.is_hidden:
                 continue
             if self.is_exact:
                 found = writers.of(host, loop)
             else:
-                found = [Writer(task, None) for task in before]
-            is_send = host.path[0] != "__pregel_pull"
-            task.edges = self._opening(found, is_send=is_send)
-            if is_send:
-                task.instance = self.activation.run.instance(self._agent(task))
-                senders = (w.task for w in found if not w.task.is_hidden)
-                task.informed = [("message", mark) for one in senders for mark in one.marks()]
-            else:
-                self._use_again(task)
-                self._inform(task, state)
-            handed = next((w.task for w in found if w.is_handoff), None)
-            if handed is not None and handed.activation is not None:
-                task.opens, task.by = "begin", handed.activation.agent
+                found = [Writer(one, None) for one in before if one.caller is None]
+            self._prepare(task, found, state, is_send=host.path[0] != PULL)
+            if self._has_handoffs:
+                _hand_on(task, found)
 
-    def called(self, loop: Any, host: Any, caller_host: Any) -> None:
+    def _prepare(self, task: Task, found: list[Writer], state: State, *, is_send: bool) -> None:
+        """Note who a task is, what it follows from, and what it knows of others."""
+        task.edges = self._opening(found, is_send=is_send)
+        if is_send:
+            task.instance = self.activation.run.instance(task.known.agent)
+            task.informed = [
+                ("message", mark)
+                for sender, _, _ in found
+                if not sender.known.is_hidden
+                for mark in sender.marks()
+            ]
+        else:
+            self._use_again(task)
+            news = state.read(task, task.known.reads)
+            if news is not None:
+                self._inform(task, news)
+
+    def called(self, host: Any, caller_host: Any) -> None:
         """Take in a task that another task called, in the functional API."""
-        task = self._add(loop, host)
+        task = self._add(host)
         caller = self.tasks.get(caller_host.id)
         if caller is None or caller.activation is None:
             task.edges = [("causal", self.activation.opened)]
@@ -155,23 +170,22 @@ class GraphRun:
         task.opens = "spawn" if is_new else "delegate"
         task.edges = caller.activation.flow.take("spawn" if is_new else "causal")
 
-    def handles(self, loop: Any, host: Any, failed_host: Any) -> None:
+    def handles(self, host: Any, failed_host: Any) -> None:
         """Take in the task of an error handler: it follows from what failed."""
-        task = self._add(loop, host)
+        task = self._add(host)
         failed = self.tasks.get(failed_host.id)
-        marks = failed.marks() if failed is not None else [self.activation.opened]
+        marks = failed.marks() if failed is not None else (self.activation.opened,)
         task.edges = [("causal", mark) for mark in marks]
         self._use_again(task)
         if failed is not None:
             failed.has_failed = False
-        if self._state is not None:
-            self._inform(task, self._state)
+        news = None if self._state is None else self._state.read(task, task.known.reads)
+        if news is not None:
+            self._inform(task, news)
 
-    def _inform(self, task: Task, state: State) -> None:
-        news = state.read(task, task.node)
-        if news is None:
-            return
-        task.informed, task.channels = news.edges, news.channels
+    def _inform(self, task: Task, news: News) -> None:
+        task.informed = news.edges
+        task.say(a.CHANNEL, news.channels)
         if not news.is_whole:
             self.activation.run.flag("informants_forgotten")
 
@@ -180,38 +194,34 @@ class GraphRun:
         """Take in tasks that need not run, since a cache has what they write."""
         for host in hosts:
             task = self.tasks.get(host.id)
-            if task is None or task.activation is not None or task.is_hidden:
+            if task is None or task.activation is not None or task.known.is_hidden:
                 continue
             _tasks.waiting.pop(id(host), None)
             caller = task.caller.activation if task.caller is not None else None
             facts: dict[str, Value] = {a.DECISION_NAME: "cache", a.CHOSEN: (task.name,)}
-            task.skipped = spans.instant(
+            mark = spans.instant(
                 caller or self.activation, "decide", edges=task.edges, attributes=facts
             )
+            task.ended = (mark,)
             if caller is not None:
-                caller.flow.returned(task.skipped)
-                caller.release(self._agent(task), task.instance or "")
+                caller.flow.returned(mark)
+                caller.release(task.known.agent, task.instance or "")
 
-    def _add(self, loop: Any, host: Any) -> Task:
-        node = loop.nodes.get(host.name)
-        tags: Any = getattr(node, "tags", None) or ()
-        task = Task(self, host, node, is_hidden=_HIDDEN in tags)
-        task.plan = self.graph.plan(host.name, node)
-        task.is_worker = self.graph.is_worker(host.name, node)
-        self.tasks[host.id] = task
-        _tasks.waiting[id(host)] = task
-        self._waiting.append(id(host))
+    def _add(self, host: Any) -> Task:
+        task = Task(self, host, self.graph.node(host.name, self.nodes))
+        if not self.is_exact:
+            task.say(a.CAUSALITY, "inferred")
+        key = id(host)
+        self.tasks[task.id] = task
+        _tasks.waiting[key] = task
+        self._waiting.append(key)
         return task
-
-    @staticmethod
-    def _agent(task: Task) -> str:
-        return task.name if task.plan is None else task.plan.name
 
     def _use_again(self, task: Task) -> None:
         """A node that is entered again is the same instance's next activation."""
         task.instance = self._instances.get(task.name)
         if task.instance is None:
-            task.instance = self.activation.run.instance(self._agent(task))
+            task.instance = self.activation.run.instance(task.known.agent)
             self._instances[task.name] = task.instance
         else:
             task.opens = "delegate"
@@ -219,83 +229,91 @@ class GraphRun:
     def _opening(self, writers: list[Writer], *, is_send: bool) -> list[Edge]:
         if not writers:
             return [("causal", self._begun)]
-        if len(writers) == 1 and is_send and not writers[0].is_handoff:
-            writer = writers[0]
-            marks = writer.task.marks() if writer.decision is None else [writer.decision]
-            return [("spawn", mark) for mark in marks]
-        branches = {id(w.task): w.task for w in writers if not w.task.is_hidden}
-        causes = marks_of(writers)
+        if len(writers) == 1 and not writers[0].is_handoff:
+            task, decision, _ = writers[0]
+            kind = "spawn" if is_send else "causal"
+            marks = task.marks() if decision is None else (decision,)
+            return [(kind, mark) for mark in marks]
+        branches = {id(w.task): w.task for w in writers if not w.task.known.is_hidden}
         if len(branches) < 2:  # noqa: PLR2004 - it takes two to join
-            return [("causal", mark) for mark in causes]
+            return [("causal", mark) for mark in marks_of(writers)]
         merged = {mark.event_id: mark for task in branches.values() for mark in task.marks()}
         edges: list[Edge] = [("aggregate", mark) for mark in merged.values()]
-        edges += [("causal", mark) for mark in causes if mark.event_id not in merged]
+        others = [w for w in writers if w.decision is not None or w.task.known.is_hidden]
+        edges += [("causal", mark) for mark in marks_of(others) if mark.event_id not in merged]
         return [("causal", spans.instant(self.activation, "aggregate", edges=edges))]
 
     @guarded
     def follow(self, loop: Any) -> None:
         """Note who wrote what, before the loop applies the writes of the step."""
-        writers = self._writers
-        if writers is None:
+        writers, state = self._writers, self._state
+        if writers is None or state is None:
             return
-        hosts = list(loop.tasks.values())
+        hosts = loop.tasks.values()
         if len(hosts) > 1:
-            # The order in which the loop applies their writes: it says which Send is
-            # whose, and who came first at a barrier.
-            hosts.sort(key=lambda host: path_key(host.path[:3]))
+            hosts = in_order(hosts)
         writers.begin_step(hosts, loop.channels)
-        self._ends = []
+        ends = self._ends = []
+        triggers = loop.trigger_to_nodes
         for host in hosts:
             task = self.tasks.get(host.id)
             if task is not None and task.caller is None:
-                if self._state is not None and not task.is_hidden and task.has_news:
-                    self._state.wrote(task, host.writes)
-                self._wrote(task, host, triggering(host, loop.trigger_to_nodes), writers)
+                if task.ended is not None:
+                    state.wrote(task, task.ended, host.writes)
+                ends += self._wrote(task, host, triggers, writers)
 
-    def _wrote(self, task: Task, host: Any, writes: list[Write], writers: Writers) -> None:
-        """Note what one task wrote, and what its routers chose."""
-        handed = task.handoffs or {}
-        by_node: dict[str, Mark] = {}
-        by_send: dict[int, Mark] = {}
-        ended: list[Edge] = []
-        for decision in task.decisions.values() if task.decisions else ():
-            decided = self._decide(task, decision)
-            by_node.update(dict.fromkeys(decision.chosen, decided))
-            by_send.update(dict.fromkeys(decision.sends, decided))
-            ended.append(("causal", decided))
+    def _wrote(self, task: Task, host: Any, triggers: Any, writers: Writers) -> list[Writer]:
+        """Note what one task wrote; return as whom, where another task can follow from it."""
+        decided: list[Edge] = []
+        ways = self._ways(task, decided) if task.decisions or task.handoffs else {}
+        plain = Writer(task, None)
+        writes = triggering(host.writes, triggers)
         if not writes:
-            self._leaves.extend(ended or edges_of(Writer(task, None)))
-            return
-        drawn = self.graph.drawn(host)
-        gone: list[Write] = []
-        found: list[tuple[Write, Mark | None, bool]] = []
+            self._leaves.extend(decided or edges_of(plain))
+            return []
+        drawn = task.known.drawn
+        found: list[Writer] = []
         for write in writes:
-            is_send = write.channel == SENDS
-            delegated = handed.get(id(write.value) if is_send else write.chosen or "")
-            if delegated is not None:
-                writers.add(write, Writer(task, delegated, is_handoff=True))
-                continue
-            mark = by_send.get(id(write.value)) if is_send else by_node.get(write.chosen or "")
-            is_gone = mark is None and write.chosen is not None and write.channel not in drawn
-            if is_gone:
-                gone.append(write)
-            found.append((write, mark, is_gone))
-        command = self._command(task, gone) if gone else None
-        for write, mark, is_gone in found:
-            writer = Writer(task, command if is_gone else mark)
-            writers.add(write, writer)
-            if self._ends is not None:
-                self._ends += edges_of(writer)
+            way, channel, value = write
+            if channel not in drawn and way not in ways and goal_of(write) is not None:
+                self._command(task, writes, ways)
+            writer = ways.get(way, plain)
+            writers.add(channel, value, writer)
+            if not writer.is_handoff:
+                found.append(writer)
+        return found
 
-    def _command(self, task: Task, gone: list[Write]) -> Mark:
+    def _ways(self, task: Task, decided: list[Edge]) -> dict[Way, Writer]:
+        """Record what a task decided; return as whom it wrote what it leads on by."""
+        ways: dict[Way, Writer] = {}
+        for decision in task.decisions.values() if task.decisions else ():
+            mark = self._decide(task, decision)
+            decided.append(("causal", mark))
+            writer = Writer(task, mark)
+            for node in decision.chosen:
+                ways[BRANCH + node] = writer
+            for packet in decision.sends:
+                ways[packet] = writer
+        if task.handoffs is not None and task.handoffs.made:
+            self._has_handoffs = True
+            for goal, mark in task.handoffs.made.items():
+                way = BRANCH + goal if isinstance(goal, str) else goal
+                ways[way] = Writer(task, mark, is_handoff=True)
+        return ways
+
+    def _command(self, task: Task, writes: list[Write], ways: dict[Way, Writer]) -> None:
         """Record where a task went by a `Command` that it did not return, or by a Send."""
-        chosen = tuple(dict.fromkeys(write.chosen for write in gone if write.chosen))
-        return self._decide(task, Decision("goto", chosen, frozenset(), None))
+        drawn = task.known.drawn
+        unsaid = [write for write in writes if write[1] not in drawn and write[0] not in ways]
+        gone = {write[0]: node for write in unsaid if (node := goal_of(write)) is not None}
+        chosen = tuple(dict.fromkeys(gone.values()))
+        mark = self._decide(task, Decision("goto", chosen, frozenset(), None))
+        ways.update(dict.fromkeys(gone, Writer(task, mark)))
 
     def _decide(self, task: Task, decision: Decision) -> Mark:
         edges: list[Edge] = [("causal", mark) for mark in task.marks()]
-        if task.author is not None:
-            edges += [("causal", mark) for mark in task.author.marks()]
+        if task.handoffs is not None and task.handoffs.author is not None:
+            edges += [("causal", mark) for mark in task.handoffs.author.marks()]
         facts: dict[str, Value] = {a.CHOSEN: decision.chosen}
         if decision.name is not None:
             facts[a.DECISION_NAME] = decision.name
@@ -376,11 +394,11 @@ class GraphRun:
         ends = self._ends
         if ends is None:
             # The step was never finished: what came last is what ran in it, or led to it.
-            called = (task for task in self.tasks.values() if task.caller is None)
-            ends = [edge for task in called for edge in edges_of(Writer(task, None))]
+            ends = [Writer(task, None) for task in self.tasks.values() if task.caller is None]
         waiting = self._writers.waiting() if self._writers is not None else []
-        for kind, mark in (*ends, *(edge for writer in waiting for edge in edges_of(writer))):
-            found.setdefault(mark.event_id, (kind, mark))
+        for writer in (*ends, *waiting):
+            for kind, mark in edges_of(writer):
+                found.setdefault(mark.event_id, (kind, mark))
         return list(found.values())
 
     def _gathering(self, loop: Any) -> dict[str, bool]:
@@ -394,9 +412,18 @@ class GraphRun:
         return self.graph.keeping
 
     def _forget(self) -> None:
-        for key in self._waiting:
+        """Wait no more for those of the step before that never ran."""
+        for key in _tasks.waiting.keys() & self._waiting:
             # The host's task may be gone, and its identity another's by now.
             task = _tasks.waiting.get(key)
             if task is not None and task.run is self:
                 del _tasks.waiting[key]
         self._waiting = []
+
+
+def _hand_on(task: Task, found: list[Writer]) -> None:
+    """Note that another agent handed over to a task, if one did."""
+    for writer in found:
+        if writer.is_handoff and writer.task.activation is not None:
+            task.opens, task.by = "begin", writer.task.activation.agent
+            return

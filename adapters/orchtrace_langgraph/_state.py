@@ -52,53 +52,50 @@ class State:
     Args:
         keeps_all: Channels of the state, and whether earlier writes stay part of the
             value.
+
+    Attributes:
+        step: Number of the step whose tasks read the state as it is now.
     """
 
-    __slots__ = ("_keeps_all", "_read", "_step", "_written")
+    __slots__ = ("_keeps_all", "_read", "_written", "step")
 
     def __init__(self, keeps_all: Mapping[str, bool]) -> None:
         self._keeps_all = keeps_all
         self._written: dict[str, deque[_Wrote]] = {}
         self._read: dict[str, int] = {}
-        self._step = 0
+        self.step = 0
 
-    def begin_step(self) -> None:
-        """Note that the tasks of a new step read the state as it is now."""
-        self._step += 1
-
-    def wrote(self, task: Task, writes: Iterable[tuple[str, Any]]) -> None:
-        """Note what a task wrote."""
-        marks: tuple[Mark, ...] | None = None
+    def wrote(self, task: Task, marks: tuple[Mark, ...], writes: Iterable[tuple[str, Any]]) -> None:
+        """Note what a task wrote, which is known from `marks` on."""
+        step = self.step
+        wrote: _Wrote | None = None
         for channel, value in writes:
             keeps_all = self._keeps_all.get(channel)
             if keeps_all is None:
                 continue
-            if marks is None:
-                marks = tuple(task.marks())
+            if wrote is None:
+                wrote = _Wrote(step, task.instance, marks)
             known = self._written.get(channel)
             if known is None:
                 known = self._written[channel] = deque(maxlen=_MOST_WRITES)
-            elif (not keeps_all and known[-1].step != self._step) or replaces(value):
+            elif (not keeps_all and known[-1].step != step) or type(value).__name__ == "Overwrite":
                 known.clear()
-            elif known[-1].step == self._step and known[-1].marks is marks:
+            elif known[-1] is wrote:
                 continue
-            known.append(_Wrote(self._step, task.instance, marks))
+            known.append(wrote)
 
-    def read(self, task: Task, node: Any) -> News | None:
-        """Return who wrote what a node's task reads and does not know yet, if anybody did."""
+    def read(self, task: Task, channels: Iterable[str]) -> News | None:
+        """Return who wrote what a task reads and does not know yet, if anybody did."""
         since = self._read.get(task.name, 0)
-        self._read[task.name] = self._step
-        if not self._written:
-            return None
-        channels: Any = node.channels
+        self._read[task.name] = self.step
         found: dict[str, Edge] = {}
         through: list[str] = []
         is_whole = True
-        for channel in (channels,) if isinstance(channels, str) else channels:
+        for channel in channels:
             written = self._written.get(channel)
-            if written is None or written[-1].step < since:
+            if written is None:
                 continue
-            news = [wrote for wrote in _since(written, since) if wrote.instance != task.instance]
+            news = _news(written, since, task.instance)
             if not news:
                 continue
             through.append(f"state:{channel}")
@@ -109,12 +106,15 @@ class State:
         return News(list(found.values()), tuple(through), is_whole) if found else None
 
 
-def _since(written: deque[_Wrote], step: int) -> Iterable[_Wrote]:
-    """Yield the writes from `step` on, latest first."""
+def _news(written: deque[_Wrote], since: int, reader: str | None) -> list[_Wrote]:
+    """Return the writes by others from the step `since` on, latest first."""
+    found: list[_Wrote] = []
     for wrote in reversed(written):
-        if wrote.step < step:
+        if wrote.step < since:
             break
-        yield wrote
+        if wrote.instance != reader:
+            found.append(wrote)
+    return found
 
 
 def replaces(value: Any) -> bool:

@@ -9,6 +9,7 @@ from uuid import UUID
 from opentelemetry import context as otel_context
 from opentelemetry.context import Context
 
+from orchtrace_langgraph._open_turns import give_up
 from orchtrace_langgraph._pauses import asked
 from orchtrace_otel import attributes as a
 from orchtrace_otel import spans
@@ -18,9 +19,30 @@ from orchtrace_otel.spans import Activation, Value
 
 if TYPE_CHECKING:
     from orchtrace_langgraph._decisions import Decision
+    from orchtrace_langgraph._graphs import Node
     from orchtrace_langgraph._handoffs import Transfer
     from orchtrace_langgraph._runs import GraphRun
-    from orchtrace_otel.calls import Plan
+
+
+class Handoffs:
+    """What is known of the hand-offs of a task.
+
+    Attributes:
+        author: The task inside that handed over with `Command(graph=PARENT)`.
+        command: That command, until the task has closed.
+        left: Identity of the exception with which it handed over itself.
+        transfers: Its tool calls that answered with a command.
+        made: The delegations that it recorded, by node, or by identity of a packet.
+    """
+
+    __slots__ = ("author", "command", "left", "made", "transfers")
+
+    def __init__(self) -> None:
+        self.author: Task | None = None
+        self.command: Any = None
+        self.left: int | None = None
+        self.transfers: list[Transfer] = []
+        self.made: dict[str | int, Mark] = {}
 
 
 class Task:
@@ -29,27 +51,21 @@ class Task:
     Attributes:
         run: The run of the graph that it belongs to.
         name: Name of its node.
-        node: Its node, with what is bound to it.
-        is_hidden: Whether it only hands on the input.
-        is_worker: Whether it is langgraph-supervisor's call of a worker.
+        known: What is known of its node.
         edges: Causes of its opening.
         informed: Who wrote what it reads, as edges into its opening.
-        channels: Where these wrote, as `state:<key>`.
+        facts: What its opening says that those of most tasks do not.
         attempt: Which try it is.
-        skipped: The decision not to run it, where its result was in a cache.
+        ended: Where edges from it start: its end, or the decision not to run it, where its
+            result was in a cache; None where nothing is known of it, as after a resume.
         has_failed: Whether it ended with an error that nobody handled.
         has_asked: Whether a run or a task inside of it has recorded the interrupt it ends with.
         opens: How it opens: `spawn` or `delegate`; `begin` after a hand-off.
         by: The agent that handed over to it.
         instance: Which life of the agent it is.
-        plan: What `@orchtrace.agent` on its function says.
         activation: Its activation, once it runs.
         caller: The task that called it, in the functional API.
-        author: The task inside that handed over with `Command(graph=PARENT)`.
-        command: That command, until the task has closed.
-        left: Identity of the exception with which it handed over itself.
-        transfers: Its tool calls that answered with a command.
-        handoffs: The delegations that it recorded, by node, or by identity of a packet.
+        handoffs: What is known of its hand-offs, once there may be one.
         decisions: What its routers chose, by router, and where its command goes, by None.
         turns: LLM calls that are still open, by LangChain's id.
     """
@@ -57,74 +73,70 @@ class Task:
     __slots__ = (
         "activation",
         "attempt",
-        "author",
         "by",
         "caller",
-        "channels",
-        "command",
         "decisions",
         "edges",
+        "ended",
+        "facts",
         "handoffs",
         "has_asked",
         "has_failed",
         "id",
         "informed",
         "instance",
-        "is_hidden",
-        "is_worker",
-        "left",
+        "known",
         "name",
-        "node",
         "opens",
-        "plan",
         "run",
-        "skipped",
-        "transfers",
         "turns",
     )
 
-    def __init__(self, run: GraphRun, host: Any, node: Any, *, is_hidden: bool = False) -> None:
+    def __init__(self, run: GraphRun, host: Any, known: Node) -> None:
         self.run = run
         self.id: str = host.id
         self.name: str = host.name
-        self.node = node
-        self.is_hidden = is_hidden
-        self.is_worker = False
+        self.known = known
         self.edges: list[Edge] = []
         self.informed: list[Edge] = []
-        self.channels: tuple[str, ...] = ()
+        self.facts: dict[str, Value] | None = None
         self.attempt = 1
-        self.skipped: Mark | None = None
+        self.ended: tuple[Mark, ...] | None = None
         self.has_failed = False
         self.has_asked = False
         self.opens = "spawn"
         self.instance: str | None = None
-        self.plan: Plan | None = None
         self.activation: Activation | None = None
         self.caller: Task | None = None
-        self.author: Task | None = None
-        self.command: Any = None
-        self.left: int | None = None
-        self.transfers: list[Transfer] | None = None
-        self.handoffs: dict[str | int, Mark] | None = None
+        self.handoffs: Handoffs | None = None
         self.by: str | None = None
         self.decisions: dict[int | None, Decision] | None = None
         self.turns: set[UUID] | None = None
 
-    @property
-    def has_news(self) -> bool:
-        """Whether it is known where what it writes comes from; not after a resume."""
-        return self.activation is not None or self.skipped is not None
+    def marks(self) -> tuple[Mark, ...]:
+        """Return where edges from it start; where it never ran, those into it do."""
+        if self.ended is not None:
+            return self.ended
+        if self.known.is_hidden:
+            return (self.run.activation.opened,)
+        return tuple(mark for _, mark in self.edges)
 
-    def marks(self) -> list[Mark]:
-        """Return where edges from it start; through it, where it never ran (a cache hit)."""
-        if self.activation is not None:
-            return [self.activation.closed]
-        if self.is_hidden:
-            return [self.run.activation.opened]
-        if self.skipped is not None:
-            return [self.skipped]
-        return [mark for _, mark in self.edges]
+    def hand_over(self) -> Handoffs:
+        """Return where to note what is known of its hand-offs."""
+        if self.handoffs is None:
+            self.handoffs = Handoffs()
+        return self.handoffs
+
+    @property
+    def author(self) -> Task | None:
+        """The task inside that handed over, and that the node is for others then."""
+        return None if self.handoffs is None else self.handoffs.author
+
+    def say(self, key: str, value: Value) -> None:
+        """Let its opening say something more."""
+        if self.facts is None:
+            self.facts = {}
+        self.facts[key] = value
 
 
 Entered = tuple[Token["Task | None"], Token[Context]]
@@ -144,67 +156,73 @@ the configuration, which users see in streams."""
 @guarded
 def enter(task: Task) -> Entered:
     """Open a task's activation and make it current; `leave` follows in the same context."""
-    if task.is_hidden:
+    if task.known.is_hidden:
         token = otel_context.attach(task.run.context)
-        return CURRENT.set(task), token
-    running[task.id] = task
-    token = _open(task, task.edges).attach()
+    else:
+        running[task.id] = task
+        token = _open(task, task.edges).attach()
     return CURRENT.set(task), token
 
 
 def _open(task: Task, edges: list[Edge]) -> Activation:
-    caller = task.caller.activation if task.caller is not None else None
-    plan = task.plan
-    facts: dict[str, Value] = {}
-    if not task.run.is_exact:
-        facts[a.CAUSALITY] = "inferred"
-    if task.channels:
-        facts[a.CHANNEL] = task.channels
-    if task.attempt > 1:
-        facts[a.ATTEMPT] = task.attempt
+    run, known = task.run, task.known
+    plan = known.plan
+    caller = None if task.caller is None else task.caller.activation
     activation = spans.open_activation(
-        caller or task.run.activation,
-        task.name if plan is None else plan.name,
+        caller or run.activation,
+        known.agent,
         opens=task.opens,
         instance=task.instance,
         by=task.by,
         role=None if plan is None else plan.role,
         edges=[*edges, *task.informed] if task.informed else edges,
-        attributes=facts,
-        context=task.run.context if caller is None else None,
+        attributes=task.facts,
+        context=run.context if caller is None else None,
     )
     # The decorated function that the node runs finds itself named here and opens nothing.
     activation.owner = plan
     task.activation = activation
+    task.ended = (activation.closed,)
     return activation
 
 
 @guarded
 def leave(task: Task, entered: Entered | None, error: BaseException | None) -> None:
     """Close a task's activation and make current what was before."""
+    if task.turns:
+        give_up(task)
     if entered is None:
         return
     # A coroutine that is thrown away is closed wherever that happens; there is
     # nothing to restore there.
-    if not isinstance(error, GeneratorExit):
-        CURRENT.reset(entered[0])
-        otel_context.detach(entered[1])
+    if error is None or not isinstance(error, GeneratorExit):
+        place, token = entered
+        CURRENT.reset(place)
+        otel_context.detach(token)
     activation = task.activation
     if activation is None:
         return
     running.pop(task.id, None)
+    if error is None:
+        activation.end("ok")
+    else:
+        _fail(task, activation, error)
+    if task.caller is not None and task.caller.activation is not None:
+        task.caller.activation.flow.returned(activation.closed)
+        task.caller.activation.release(activation.agent, activation.instance)
+
+
+def _fail(task: Task, activation: Activation, error: BaseException) -> None:
+    """Close the activation of a task that an exception leaves, which need not be an error."""
     status, reason = spans.outcome(error)
     if reason == "handoff":
-        task.left = id(error)
+        task.hand_over().left = id(error)
     task.has_failed = status == "error"
     if status == "paused":
         asked(task, activation, error)
     elif status == "cancelled":
         _despawn(task, activation)
     activation.end(status, error=error if status == "error" else None)
-    if task.caller is not None and task.caller.activation is not None:
-        task.caller.activation.flow.returned(activation.closed)
-        task.caller.activation.release(activation.agent, activation.instance)
 
 
 def _despawn(task: Task, activation: Activation) -> None:
@@ -225,9 +243,9 @@ def failed(task: Task, error: BaseException) -> None:
         return
     activation.set({a.ATTEMPT: task.attempt})
     activation.end("error", error=error)
-    task.decisions = task.author = task.command = None
-    task.transfers = task.handoffs = None
+    task.decisions = task.handoffs = None
     task.attempt += 1
+    task.say(a.ATTEMPT, task.attempt)
 
 
 @guarded

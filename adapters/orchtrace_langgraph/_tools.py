@@ -40,23 +40,24 @@ class _Call(NamedTuple):
 @guarded
 def _enter(tool: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Call | None:
     context = otel_context.get_current()
-    scope = _callbacks.scope_for(getattr(kwargs.get("callbacks"), "parent_run_id", None))
+    scope = spans.scope_of(context)
+    if _callbacks.tasks:
+        scope = _callbacks.scope_for(getattr(kwargs.get("callbacks"), "parent_run_id", None), scope)
     if scope is None or scope.run.is_closed or spans.is_suppressed(context):
         return None
-    parent = scope.activation
     call_id = kwargs.get("tool_call_id")
-    asked = asked_for(call_id, parent.run.id)
+    asked = asked_for(call_id, scope.run.id) if call_id else None
     flow = scope.flow.here()
     edges = flow.take()
     if asked is not None and asked.answers:
         edges = _without_siblings(edges, asked, flow)
     opened = spans.open_tool(
-        parent,
+        scope.activation,
         tool.name,
         call_id=call_id,
         edges=edges,
         attributes=None if asked is None else {a.TURNS: (asked.turn,)},
-        context=context_in(scope),
+        context=context_in(context, scope),
     )
     if gate.recorder is not None:
         names = None if asked is None or call_id is None else asked.names.get(call_id)
@@ -77,32 +78,31 @@ def _without_siblings(edges: list[Edge], asked: Asked, flow: Flow) -> list[Edge]
 
 @guarded
 def _leave(call: _Call, result: Any, error: BaseException | None) -> None:
+    tool, call_id, flow, asked, token, place = call
     # A coroutine that is thrown away is closed in some other context.
     if not isinstance(error, GeneratorExit):
-        TOOL.reset(call.place)
-        call.tool.detach(call.token)
+        TOOL.reset(place)
+        otel_context.detach(token)
     status, _ = spans.outcome(error)
     # A tool may catch its error and answer with it.
     if getattr(result, "status", None) == "error":
         status = "error"
     if gate.recorder is not None and error is None:
-        tool_closes(call.tool, result)
-    call.tool.end(status, error=error if status == "error" else None)
-    if call.asked is not None:
-        call.asked.answers.add(call.tool.closed.event_id)
-    call.flow.returned(call.tool.closed, "tool_dependency")
+        tool_closes(tool, result)
+    tool.end(status, error=error if status == "error" else None)
+    closed = tool.closed
+    if asked is not None:
+        asked.answers.add(closed.event_id)
+    flow.returned(closed, "tool_dependency")
     if type(result).__name__ == "Command" and result.goto:
-        _note_transfer(call, result)
+        turn = None if asked is None else asked.turn
+        _note_transfer(Transfer(each(result.goto), call_id, turn, closed))
 
 
-def _note_transfer(call: _Call, command: Any) -> None:
+def _note_transfer(transfer: Transfer) -> None:
     task = CURRENT.get()
-    if task is None:
-        return
-    if task.transfers is None:
-        task.transfers = []
-    turn = None if call.asked is None else call.asked.turn
-    task.transfers.append(Transfer(each(command.goto), call.call_id, turn, call.tool.closed))
+    if task is not None:
+        task.hand_over().transfers.append(transfer)
 
 
 def run_tool(

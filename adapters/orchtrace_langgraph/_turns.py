@@ -13,30 +13,27 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, cast
 from uuid import UUID
 
+from opentelemetry import context as otel_context
+
 from orchtrace_langgraph import _callbacks
 from orchtrace_langgraph._beside import context_in
 from orchtrace_langgraph._content import turn_closes, turn_opens
-from orchtrace_langgraph._tasks import CURRENT, Task
+from orchtrace_langgraph._open_turns import Turn, note, take, turns
+from orchtrace_langgraph._tasks import CURRENT
 from orchtrace_otel import attributes as a
 from orchtrace_otel import spans
 from orchtrace_otel._guard import guarded
 from orchtrace_otel.content import gate
-from orchtrace_otel.spans import Interval, Value
+from orchtrace_otel.spans import Interval, Scope, Value
 
 if TYPE_CHECKING:
-    from orchtrace_otel.content.opened import OpenTurn
+    from opentelemetry.context import Context
 
 _MOST_CALLS: Final = 4_096
 """Tool calls that a turn asked for and that no tool has answered yet."""
 
-_MOST_OPEN: Final = 10_000
-"""LLM calls that may be open at once; the oldest is given up, it was most likely dropped."""
-
 _asked: Final[OrderedDict[tuple[str, str], Asked]] = OrderedDict()
 """Run and id of a tool call to what the turn that asked for it asked for."""
-
-_open: Final[dict[UUID, _Turn]] = {}
-"""LLM calls that are open, by LangChain's id."""
 
 
 class Asked:
@@ -57,20 +54,9 @@ class Asked:
         self.names: dict[str, tuple[str, ...]] = {}
 
 
-def asked_for(call_id: str | None, run_id: str) -> Asked | None:
+def asked_for(call_id: str, run_id: str) -> Asked | None:
     """Return what the turn asked for that asked for a tool call in this run, if it is known."""
-    return _asked.get((run_id, call_id)) if call_id else None
-
-
-class _Turn:
-    """An LLM call that is open, and the task that makes it."""
-
-    __slots__ = ("content", "interval", "task")
-
-    def __init__(self, interval: Interval, task: Task | None) -> None:
-        self.interval = interval
-        self.task = task
-        self.content: OpenTurn | None = None
+    return _asked.get((run_id, call_id))
 
 
 def start_model(
@@ -78,9 +64,11 @@ def start_model(
 ) -> Any:
     """Wrap `CallbackManager.on_chat_model_start` and `on_llm_start`: opens turns."""
     managers = wrapped(*args, **kwargs)
-    if spans.current() is not None or _callbacks.tasks:
+    context = otel_context.get_current()
+    scope = spans.scope_of(context)
+    if scope is not None or _callbacks.tasks:
         for place, manager in enumerate(managers):
-            _begin(manager, args, kwargs, place)
+            _begin(manager, scope, context, args, kwargs, place)
     return managers
 
 
@@ -89,9 +77,11 @@ async def astart_model(
 ) -> Any:
     """Wrap the same of `AsyncCallbackManager`."""
     managers = await wrapped(*args, **kwargs)
-    if spans.current() is not None or _callbacks.tasks:
+    context = otel_context.get_current()
+    scope = spans.scope_of(context)
+    if scope is not None or _callbacks.tasks:
         for place, manager in enumerate(managers):
-            _begin(manager, args, kwargs, place)
+            _begin(manager, scope, context, args, kwargs, place)
     return managers
 
 
@@ -99,7 +89,7 @@ def end_model(
     wrapped: Callable[..., Any], manager: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Any:
     """Wrap `on_llm_end` of a model's run, sync and async: closes its turn."""
-    if manager.run_id in _open:
+    if manager.run_id in turns:
         _end(manager.run_id, args[0] if args else kwargs.get("response"), None)
     return wrapped(*args, **kwargs)
 
@@ -108,16 +98,24 @@ def fail_model(
     wrapped: Callable[..., Any], manager: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Any:
     """Wrap `on_llm_error`, sync and async: closes a turn that failed or was left."""
-    if manager.run_id in _open:
+    if manager.run_id in turns:
         _end(manager.run_id, None, args[0] if args else kwargs.get("error"))
     return wrapped(*args, **kwargs)
 
 
 @guarded
-def _begin(manager: Any, args: tuple[Any, ...], kwargs: dict[str, Any], place: int) -> None:
-    scope = _callbacks.scope_for(manager.parent_run_id)
+def _begin(  # noqa: PLR0913 - the call, and where it is made
+    manager: Any,
+    here: Scope | None,
+    context: Context,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    place: int,
+) -> None:
+    run_id, above = manager.run_id, manager.parent_run_id
+    scope = _callbacks.scope_for(above, here)
     # A model that calls a model reports the same tokens: the outer call counts.
-    if scope is None or scope.run.is_closed or manager.parent_run_id in _open:
+    if scope is None or scope.run.is_closed or above in turns:
         return
     known: dict[str, Any] = manager.metadata
     asked: dict[str, Any] = kwargs.get("invocation_params") or {}
@@ -126,16 +124,10 @@ def _begin(manager: Any, args: tuple[Any, ...], kwargs: dict[str, Any], place: i
     model = model if isinstance(model, str) else None
     provider = provider if isinstance(provider, str) else None
     interval = spans.open_turn(
-        scope.activation, model, provider=provider, context=context_in(scope)
+        scope.activation, model, provider=provider, context=context_in(context, scope)
     )
-    task = CURRENT.get()
-    if task is not None:
-        if task.turns is None:
-            task.turns = set()
-        task.turns.add(manager.run_id)
-    if len(_open) >= _MOST_OPEN:
-        give_up(next(iter(_open)))
-    turn = _open[manager.run_id] = _Turn(interval, task)
+    turn = Turn(interval, CURRENT.get())
+    note(run_id, turn)
     if gate.recorder is not None:
         given: Any = args[1] if len(args) > 1 else kwargs.get("messages") or kwargs.get("prompts")
         options = kwargs.get("options")
@@ -144,23 +136,14 @@ def _begin(manager: Any, args: tuple[Any, ...], kwargs: dict[str, Any], place: i
 
 @guarded
 def _end(run_id: UUID, response: Any, error: BaseException | None) -> None:
-    turn = _open.pop(run_id)
+    turn = take(run_id)
     interval = turn.interval
-    if turn.task is not None and turn.task.turns is not None:
-        turn.task.turns.discard(run_id)
     status, _ = spans.outcome(error)
     facts = {} if response is None else _facts(response, interval)
     if turn.content is not None:
         reasons: Any = facts.get(a.FINISH_REASONS, [])
         facts.update(turn_closes(turn.content, response, reasons) or {})
     interval.end(status, error=error if status == "error" else None, attributes=facts)
-
-
-def give_up(run_id: UUID) -> None:
-    """Close a turn that nobody will close: its task has ended, or too many are open."""
-    turn = _open.pop(run_id, None)
-    if turn is not None:
-        turn.interval.close(status="cancelled")
 
 
 def _facts(response: Any, interval: Interval) -> dict[str, Value]:
@@ -170,10 +153,11 @@ def _facts(response: Any, interval: Interval) -> dict[str, Value]:
     calls: list[Any] = []
     for generations in response.generations:
         for generation in generations:
-            reason = _take(generation, facts)
+            message = getattr(generation, "message", None)
+            reason = _take(generation, message, facts)
             if isinstance(reason, str):
                 reasons.append(reason)
-            calls += getattr(getattr(generation, "message", None), "tool_calls", None) or ()
+            calls += getattr(message, "tool_calls", None) or ()
     if calls:
         _remember(calls, interval)
     if reasons:
@@ -183,19 +167,21 @@ def _facts(response: Any, interval: Interval) -> dict[str, Value]:
     return facts
 
 
-def _take(generation: Any, facts: dict[str, Value]) -> Any:
+def _take(generation: Any, message: Any, facts: dict[str, Value]) -> Any:
     """Take the model and the usage of one generation, and return why it ended."""
-    message = getattr(generation, "message", None)
-    said: Any = getattr(message, "response_metadata", None) or {}
-    info: Any = generation.generation_info or {}
-    model = said.get("model_name") or said.get("model")
-    if isinstance(model, str):
-        facts[a.RESPONSE_MODEL] = model
+    reason: Any = None
+    said: Any = getattr(message, "response_metadata", None)
+    if said:
+        model = said.get("model_name") or said.get("model")
+        if isinstance(model, str):
+            facts[a.RESPONSE_MODEL] = model
+        reason = said.get("finish_reason") or said.get("stop_reason")
     usage: Any = getattr(message, "usage_metadata", None)
     if usage and a.INPUT_TOKENS not in facts:
         facts[a.INPUT_TOKENS] = int(usage["input_tokens"])
         facts[a.OUTPUT_TOKENS] = int(usage["output_tokens"])
-    return info.get("finish_reason") or said.get("finish_reason") or said.get("stop_reason")
+    info: Any = generation.generation_info
+    return (info.get("finish_reason") if info else None) or reason
 
 
 def _reported(output: Any) -> dict[str, Value]:

@@ -260,7 +260,7 @@ def test_a_missing_hook_is_one_warning_and_causes_are_inferred(monkeypatch, capl
 
 def test_nothing_is_kept_once_runs_have_ended(traced):
     """The registries of tasks and LLM calls are empty after runs, failed ones included."""
-    from orchtrace_langgraph import _tasks, _turns
+    from orchtrace_langgraph import _open_turns, _tasks
 
     build().invoke({})
     stream = build().stream({})
@@ -273,7 +273,7 @@ def test_nothing_is_kept_once_runs_have_ended(traced):
     graph.add_edge(START, "asks")
     with pytest.raises(ZeroDivisionError):
         graph.compile(checkpointer=InMemorySaver()).invoke({}, {"configurable": {"thread_id": "1"}})
-    assert (_tasks.waiting, _tasks.running, _turns._open) == ({}, {}, {})
+    assert (_tasks.waiting, _tasks.running, _open_turns.turns) == ({}, {}, {})
 
 
 def test_the_adapter_says_which_versions_it_was_tried_with():

@@ -1,0 +1,63 @@
+"""LLM calls that are open, and who makes them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+from uuid import UUID
+
+from orchtrace_otel.spans import Interval
+
+if TYPE_CHECKING:
+    from orchtrace_langgraph._tasks import Task
+    from orchtrace_otel.content.opened import OpenTurn
+
+_MOST_OPEN: Final = 10_000
+"""LLM calls that may be open at once; the oldest is given up, it was most likely dropped."""
+
+
+class Turn:
+    """An LLM call that is open, and the task that makes it."""
+
+    __slots__ = ("content", "interval", "task")
+
+    def __init__(self, interval: Interval, task: Task | None) -> None:
+        self.interval = interval
+        self.task = task
+        self.content: OpenTurn | None = None
+
+
+turns: Final[dict[UUID, Turn]] = {}
+"""LLM calls that are open, by LangChain's id."""
+
+
+def note(run_id: UUID, turn: Turn) -> None:
+    """Note an LLM call that begins."""
+    task = turn.task
+    if task is not None:
+        if task.turns is None:
+            task.turns = {run_id}
+        else:
+            task.turns.add(run_id)
+    if len(turns) >= _MOST_OPEN:
+        _cancel(next(iter(turns)))
+    turns[run_id] = turn
+
+
+def take(run_id: UUID) -> Turn:
+    """Return an LLM call that ends, which is open no more."""
+    turn = turns.pop(run_id)
+    if turn.task is not None and turn.task.turns is not None:
+        turn.task.turns.discard(run_id)
+    return turn
+
+
+def give_up(task: Task) -> None:
+    """Close the turns of a task that has ended: nobody else will."""
+    for run_id in tuple(task.turns or ()):
+        _cancel(run_id)
+
+
+def _cancel(run_id: UUID) -> None:
+    turn = turns.pop(run_id, None)
+    if turn is not None:
+        turn.interval.close(status="cancelled")

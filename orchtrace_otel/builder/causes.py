@@ -30,8 +30,15 @@ def connect(events: Events) -> None:
                 _add_from_span(events, source, event_id, kind)
 
 
-def _each_once(said: Any, flags: set[str]) -> Iterable[str]:
-    return dict.fromkeys(texts(said, flags)) if said else ()
+def _each_once(said: Any, flags: set[str]) -> Iterable[Any]:
+    """Return what is said, each once; what cannot be compared is no cause, and is left out."""
+    if not said:
+        return ()
+    items = said if said.__class__ is tuple else texts(said, flags)
+    try:
+        return dict.fromkeys(items)
+    except TypeError:
+        return dict.fromkeys(texts(items, flags))
 
 
 def _add_from_span(events: Events, source: str, event_id: str, kind: str) -> None:

@@ -21,6 +21,7 @@ _RARE: Final = {
 }
 """What few turns say: keys of their spans, and the fields of `Turn`, whose last ones they are."""
 
+_RARE_KEYS: Final = frozenset(_RARE)
 _MAY_BE_UNKNOWN: Final = (
     "agent",
     "instance",
@@ -56,7 +57,7 @@ def count(events: Events, turns: Sequence[SpanRecord], stop: Event) -> Tokens:
         event_id = claimed_by or (closing if closing in events.keys else stop.id)
         keys = events.keys[event_id]
         if used != UNKNOWN_USAGE:
-            tokens = sum(filter(None, used))
+            tokens = (used[0] or 0) + (used[1] or 0)
             keys["tokens"] = keys.get("tokens", 0) + tokens
             known += tokens
         keys.setdefault("turns", []).append(span_id)
@@ -117,7 +118,7 @@ def _turn(events: Events, record: SpanRecord, used: Usage, owner: str, event_id:
     found = record.attributes
     holder = events.tree.by_id.get(owner)
     of_agent: Mapping[str, Any] = {} if holder is None else holder.attributes
-    reasons = texts(found.get(a.FINISH_REASONS, ()), events.flags)
+    reasons = texts(found[a.FINISH_REASONS], events.flags) if a.FINISH_REASONS in found else ()
     turn: Json = {
         "id": record.span_id,
         "activation": owner,
@@ -133,7 +134,7 @@ def _turn(events: Events, record: SpanRecord, used: Usage, owner: str, event_id:
         "status": status(record),
         "event": event_id,
     }
-    if not _RARE.keys().isdisjoint(found):
+    if not _RARE_KEYS.isdisjoint(found):
         turn |= {name: said for key, name in _RARE.items() if (said := word(found, key))}
     for name in _MAY_BE_UNKNOWN:
         if turn[name] is None:

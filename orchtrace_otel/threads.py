@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextvars import Context
+from functools import partial
+from types import BuiltinMethodType, FunctionType
 from typing import Any, ClassVar
 
 from opentelemetry import context as otel_context
@@ -21,6 +24,7 @@ class Threads:
     def __init__(self) -> None:
         self._ours = False
         self._patches = Patches()
+        self._below: Callable[..., Any] | None = None
 
     def instrument(self) -> None:
         """Put the hooks in; OpenTelemetry's own too, unless the host did."""
@@ -28,10 +32,14 @@ class Threads:
 
         instrumentor = _instrumentor()
         self._ours = not instrumentor.is_instrumented_by_opentelemetry
+        self._below = None
         if self._ours:
+            below = vars(ThreadPoolExecutor)["submit"]
             instrumentor.instrument()
+            if type(below) is FunctionType:
+                self._below = below
         self._patches = Patches()
-        self._patches.wrap(ThreadPoolExecutor, "submit", _submit)
+        self._patches.wrap(ThreadPoolExecutor, "submit", self._submit)
 
     def uninstrument(self) -> None:
         """Take out what was put in."""
@@ -39,6 +47,45 @@ class Threads:
         if self._ours:
             _instrumentor().uninstrument()
             self._ours = False
+
+    def _submit(
+        self,
+        wrapped: Callable[..., Any],
+        pool: Any,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+    ) -> Any:
+        """Submit work with the causes that it has now; later its thread cannot know them.
+
+        OpenTelemetry's own hook, where we put it in, makes the context current around
+        the work. Work that brings a context with it does not see that, and goes past.
+        """
+        submit = wrapped
+        if self._below is not None and args and brings_context(args[0]):
+            submit = partial(self._below, pool)
+        job = _hand_over()
+        if job is None or not args:
+            return submit(*args, **kwargs)
+        return submit(job.run, *args, **kwargs)
+
+
+def brings_context(work: Any) -> bool:
+    """Whether nothing of `work` runs outside of a context of its own.
+
+    Types are compared exactly: a proxy or a subclass may do something before.
+
+    Example:
+        >>> from contextvars import copy_context
+        >>> brings_context(partial(copy_context().run, print)), brings_context(print)
+        (True, False)
+    """
+    while type(work) is partial:
+        work = work.func
+    return (
+        type(work) is BuiltinMethodType
+        and type(work.__self__) is Context
+        and work.__name__ == "run"
+    )
 
 
 def _instrumentor() -> Any:
@@ -49,19 +96,6 @@ def _instrumentor() -> Any:
     )
 
     return ThreadingInstrumentor()
-
-
-def _submit(
-    wrapped: Callable[..., Any],
-    pool: Any,  # noqa: ARG001 - wrapt's signature
-    args: tuple[Any, ...],
-    kwargs: dict[str, Any],
-) -> Any:
-    """Submit work to a pool with the causes that it has now; later its thread cannot know them."""
-    job = _hand_over()
-    if job is None or not args:
-        return wrapped(*args, **kwargs)
-    return wrapped(job.run, *args, **kwargs)
 
 
 @guarded

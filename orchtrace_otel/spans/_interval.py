@@ -77,7 +77,7 @@ class Interval:
             name, context=context, attributes=attributes, links=links, start_time=run.now()
         )
         self._span_context = span_context = span.get_span_context()
-        self.span_id = f"{span_context.span_id:016x}"
+        self.span_id = span_context.span_id.to_bytes(8, "big").hex()  # faster than a format
         self.run = run
         self.parent = parent
         self.is_closed = False

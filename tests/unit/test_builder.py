@@ -672,7 +672,9 @@ GARBAGE = st.one_of(
     st.sampled_from(
         ["causal:", f"causal:{span_id(1)}.open", '[{"id": 1}]', '[{"value": NaN}]', "[1]", "{}"]
     ),
-    st.lists(st.one_of(st.none(), st.integers(), st.text(max_size=3)), max_size=3).map(tuple),
+    st.lists(
+        st.one_of(st.none(), st.integers(), st.text(max_size=3), st.binary(max_size=3)), max_size=3
+    ).map(tuple),
     st.dictionaries(st.text(max_size=2), st.integers(), max_size=2),
 )
 OURS = st.sampled_from(
@@ -704,6 +706,7 @@ def test_nothing_that_others_send_makes_the_builder_raise(records: list[SpanReco
     [
         {a.EDGES: "spawn:x"},
         {a.EDGES: (1, None)},
+        {a.EDGES: (b"spawn:x",)},
         {a.EDGES: (f"friendship:{span_id(1)}.open",)},
         {a.EDGES_CLOSE: {"a": 1}},
         {a.OPENS: "explode"},

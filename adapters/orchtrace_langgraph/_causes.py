@@ -98,13 +98,13 @@ class Writers:
         if len(gathered) < _MOST_GATHERED:
             gathered.setdefault(key, writer)
 
+    def sent(self, index: Any) -> list[Writer]:
+        """Return who sent a packet of the step, by its number; none for that of a call."""
+        known = isinstance(index, int) and index < len(self._sends)
+        return [self._sends[index]] if known else []
+
     def of(self, task: Any, loop: Any) -> list[Writer]:
-        """Return the writers that triggered a task; empty for the run's input."""
-        path = task.path
-        if path[0] == PUSH:
-            index = path[1]
-            known = isinstance(index, int) and index < len(self._sends)
-            return [self._sends[index]] if known else []
+        """Return the writers that triggered a task of a node; empty for the run's input."""
         triggers = task.triggers
         found: list[Writer] = []
         for channel in triggers if len(triggers) == 1 else _fired(task, loop):

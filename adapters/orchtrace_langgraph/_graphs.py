@@ -26,13 +26,14 @@ class Node:
     Attributes:
         plan: What `@orchtrace.agent` on its function says, if it is there.
         agent: Name of the agent that it is.
+        role: That agent's role, if it has one.
         is_hidden: Whether it only hands on the input.
         is_worker: Whether it is langgraph-supervisor's call of a worker: it is the worker.
         reads: Channels of the state that its tasks read.
         drawn: Channels that the edges drawn from it write.
     """
 
-    __slots__ = ("agent", "drawn", "is_hidden", "is_worker", "plan", "reads")
+    __slots__ = ("agent", "drawn", "is_hidden", "is_worker", "plan", "reads", "role")
 
     def __init__(self, name: str, host: Any) -> None:
         bound = getattr(host, "bound", None)
@@ -40,6 +41,7 @@ class Node:
         places = (bound, function, getattr(bound, "afunc", None))
         self.plan: Plan | None = next(filter(None, map(_plan_on, places)), None)
         self.agent = name if self.plan is None else self.plan.name
+        self.role = None if self.plan is None else self.plan.role
         self.is_hidden = _HIDDEN in (getattr(host, "tags", None) or ())
         module = getattr(function, "__module__", None)
         self.is_worker = isinstance(module, str) and module.startswith(_SUPERVISOR)

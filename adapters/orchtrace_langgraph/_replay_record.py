@@ -308,8 +308,7 @@ class Facts:
 
     def role(self, node: str) -> str | None:
         """Return the role of the agent that a node is, as far as its code says."""
-        plan = self._node(node).plan
-        return None if plan is None else plan.role
+        return self._node(node).role
 
     def _node(self, node: str) -> _graphs.Node:
         return self._known.node(node, self.nodes)

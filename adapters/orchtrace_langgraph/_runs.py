@@ -132,11 +132,14 @@ class GraphRun:
             task = self._add(host)
             if task.known.is_hidden:
                 continue
-            if self.is_exact:
+            kind, place = host.path[:2]
+            if not self.is_exact:
+                found = [Writer(one, None) for one in before if one.caller is None]
+            elif kind == PULL:
                 found = writers.of(host, loop)
             else:
-                found = [Writer(one, None) for one in before if one.caller is None]
-            self._prepare(task, found, state, is_send=host.path[0] != PULL)
+                found = writers.sent(place)
+            self._prepare(task, found, state, is_send=kind != PULL)
             if self._has_handoffs:
                 _hand_on(task, found)
 
@@ -344,7 +347,7 @@ class GraphRun:
         if self._start is not None:
             _pauses.ended(loop, self._left(is_paused=status == "paused"))
         self.tasks = {}
-        self._writers = self._state = None
+        self._writers = self._state = self._ends = None
         self._outer = None  # it may know who in this graph handed over: no circle
         self._forget()
 

@@ -78,7 +78,7 @@ class State:
             known = self._written.get(channel)
             if known is None:
                 known = self._written[channel] = deque(maxlen=_MOST_WRITES)
-            elif (not keeps_all and known[-1].step != step) or type(value).__name__ == "Overwrite":
+            elif (not keeps_all and known[-1].step != step) or replaces(value):
                 known.clear()
             elif known[-1] is wrote:
                 continue

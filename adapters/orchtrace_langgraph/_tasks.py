@@ -166,7 +166,6 @@ def enter(task: Task) -> Entered:
 
 def _open(task: Task, edges: list[Edge]) -> Activation:
     run, known = task.run, task.known
-    plan = known.plan
     caller = None if task.caller is None else task.caller.activation
     activation = spans.open_activation(
         caller or run.activation,
@@ -174,13 +173,13 @@ def _open(task: Task, edges: list[Edge]) -> Activation:
         opens=task.opens,
         instance=task.instance,
         by=task.by,
-        role=None if plan is None else plan.role,
+        role=known.role,
         edges=[*edges, *task.informed] if task.informed else edges,
         attributes=task.facts,
         context=run.context if caller is None else None,
     )
     # The decorated function that the node runs finds itself named here and opens nothing.
-    activation.owner = plan
+    activation.owner = known.plan
     task.activation = activation
     task.ended = (activation.closed,)
     return activation

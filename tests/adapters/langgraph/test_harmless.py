@@ -1,6 +1,7 @@
 """The host never notices: its results, streams, configuration and context are as without us."""
 
 import asyncio
+import gc
 import operator
 import threading
 from typing import Annotated, Any
@@ -274,6 +275,27 @@ def test_nothing_is_kept_once_runs_have_ended(traced):
     with pytest.raises(ZeroDivisionError):
         graph.compile(checkpointer=InMemorySaver()).invoke({}, {"configurable": {"thread_id": "1"}})
     assert (_tasks.waiting, _tasks.running, _open_turns.turns) == ({}, {}, {})
+
+
+@pytest.mark.parametrize("stops", [{}, {"interrupt_after": ["first"]}])
+def test_no_task_waits_for_the_garbage_collector(traced, stops):
+    """What is known of a run and its tasks is free when it is over, wherever it stopped."""
+    from orchtrace_langgraph._runs import GraphRun
+    from orchtrace_langgraph._tasks import Task
+
+    graph = StateGraph(State)
+    graph.add_node("first", lambda state: {})
+    graph.add_node("second", lambda state: {})
+    graph.add_edge(START, "first")
+    graph.add_edge("first", "second")
+    compiled = graph.compile(checkpointer=InMemorySaver())
+    gc.collect()
+    gc.disable()
+    try:
+        compiled.invoke({}, {"configurable": {"thread_id": "1"}}, **stops)
+        assert [one for one in gc.get_objects() if type(one) in (GraphRun, Task)] == []
+    finally:
+        gc.enable()
 
 
 def test_the_adapter_says_which_versions_it_was_tried_with():

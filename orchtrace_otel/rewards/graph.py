@@ -20,7 +20,6 @@ The rules, in one place:
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, TypeVar
 
@@ -282,9 +281,13 @@ class _Reader:
     def _divide(self, intervals: Sequence[Interval]) -> tuple[list[int], int]:
         """Own work by the event that completes it, and how much went on at once."""
         events = self.events
-        parts: defaultdict[str | None, list[Interval]] = defaultdict(list)
+        parts: dict[str | None, list[Interval]] = {}
         for interval in intervals:
-            parts[interval[5]].append(interval)
+            owner = interval[5]
+            if owner in parts:
+                parts[owner].append(interval)
+            else:
+                parts[owner] = [interval]
         own_work = [0] * len(events)
         starts: list[int] = []
         ends: list[int] = []
@@ -318,7 +321,9 @@ def longest_chains(graph: Graph) -> list[int]:
             if chains[cause] > over:  # noqa: PLR1730 - `max` costs more than all the rest
                 over = chains[cause]
         over += own_work[place]
-        chains[place] = over if over < finish[place] else finish[place]
+        if over > finish[place]:  # noqa: PLR1730 - as above
+            over = finish[place]
+        chains[place] = over
     return chains
 
 

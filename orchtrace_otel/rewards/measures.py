@@ -169,6 +169,8 @@ MEASURES: Final[Mapping[str, Callable[[Run], float | None]]] = MappingProxyType(
 )
 """Every measure by its name in `Trace.metrics`."""
 
+_MEASURES: Final = tuple(MEASURES.items())
+
 
 def measure(trace: Trace) -> tuple[dict[str, float], frozenset[str]]:
     """Every measure that `trace` tells, and flags that say why others are absent."""
@@ -178,39 +180,33 @@ def measure(trace: Trace) -> tuple[dict[str, float], frozenset[str]]:
 def measure_facts(facts: Facts) -> tuple[dict[str, float], frozenset[str]]:
     """The same from facts that others share."""
     run = read_run(facts)
-    values: dict[str, float] = {}
-    for name, function in MEASURES.items():
-        value = function(run)
-        if value is not None:
-            values[name] = value
-    return values, facts.flags
+    told = {name: value for name, of in _MEASURES if (value := of(run)) is not None}
+    return told, facts.flags
 
 
 def read_run(facts: Facts) -> Run:
     """Read what the measures need."""
-    graph, tokens, chains, timed = facts.graph, facts.tokens, facts.chains, facts.is_timed
+    graph, chains, timed = facts.graph, facts.chains, facts.is_timed
     return Run(
-        work_ns=sum(graph.own_work) if timed else None,
-        span_ns=None if chains is None else max(chains, default=graph.first) - graph.first,
-        makespan_ns=_elapsed(graph),
-        peak=graph.peak if timed else None,
-        tokens=None if tokens is None else sum(tokens.values()),
-        protocol_tokens=(
-            None if tokens is None else protocol_tokens(facts.events, tokens, graph.stop)
-        ),
-        useful_tokens=_useful_tokens(facts),
+        sum(graph.own_work) if timed else None,
+        None if chains is None else max(chains, default=graph.first) - graph.first,
+        _elapsed(graph),
+        graph.peak if timed else None,
+        *_count_tokens(facts),
     )
 
 
-def _useful_tokens(facts: Facts) -> int | None:
-    """Tokens on what led to the answer; None where that is unknown."""
+def _count_tokens(facts: Facts) -> tuple[int | None, int | None, int | None]:
+    """All tokens, those on protocol, and those on what led to the answer."""
     tokens = facts.tokens
-    if tokens is None or not facts.is_causal:
-        return None
+    if tokens is None:
+        return None, None, None
     if not tokens:
-        return 0
-    useful = facts.useful
-    return sum([count for place, count in tokens.items() if place in useful])
+        return 0, 0, 0 if facts.is_causal else None
+    spent = protocol_tokens(facts.events, tokens, facts.graph.stop)
+    useful = facts.useful if facts.is_causal else None
+    led = None if useful is None else sum([tokens[place] for place in tokens if place in useful])
+    return sum(tokens.values()), spent, led
 
 
 def _elapsed(graph: Graph) -> int | None:

@@ -9,9 +9,6 @@ from orchtrace_langgraph import _tasks
 from orchtrace_langgraph._tasks import Task
 from orchtrace_otel._guard import guarded
 
-PLAIN: Final = frozenset({dict, type(None)})
-"""What nodes return most often, where there is nothing to look for."""
-
 _NONE: Final[frozenset[int]] = frozenset()
 
 
@@ -38,7 +35,7 @@ def chose(branch: Any, result: Any) -> None:
 
 @guarded
 def went(task: Task, result: Any) -> None:
-    """Note where a task goes by the `Command` that its node returned, none of `PLAIN`."""
+    """Note where a task goes by the `Command` that its node returned, if it did."""
     commands = [one for one in _each(result) if type(one).__name__ == "Command"]
     goals = [goal for command in commands for goal in _each(command.goto)]
     if goals and task.caller is None:

@@ -33,9 +33,11 @@ class Node:
         drawn: Channels that the edges drawn from it write.
     """
 
-    __slots__ = ("agent", "drawn", "is_hidden", "is_worker", "plan", "reads", "role")
+    __slots__ = ("_host", "agent", "drawn", "is_hidden", "is_worker", "plan", "reads", "role")
 
     def __init__(self, name: str, host: Any) -> None:
+        # Weak: what a node calls may hold the graph, which holds what is known of it.
+        self._host = None if host is None else weakref.ref(host)
         bound = getattr(host, "bound", None)
         function = getattr(bound, "func", None)
         places = (bound, function, getattr(bound, "afunc", None))
@@ -48,6 +50,10 @@ class Node:
         reads: Any = getattr(host, "channels", ())
         self.reads: tuple[str, ...] = (reads,) if isinstance(reads, str) else tuple(reads)
         self.drawn = frozenset(_written(host))
+
+    def is_of(self, host: Any) -> bool:
+        """Whether this is known of the very node, and not of one that it took the place of."""
+        return (None if self._host is None else self._host()) is host
 
 
 class Graph:
@@ -93,9 +99,10 @@ class Graph:
 
     def node(self, name: str, nodes: Mapping[str, Any]) -> Node:
         """Return what is known of one of `nodes`, or of a function that a task calls."""
+        host = nodes.get(name)
         found = self._nodes.get(name)
-        if found is None:
-            found = self._nodes[name] = Node(name, nodes.get(name))
+        if found is None or not found.is_of(host):
+            found = self._nodes[name] = Node(name, host)
         return found
 
 

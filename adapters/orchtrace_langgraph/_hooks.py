@@ -11,7 +11,7 @@ from typing import Any, Final, TypeAlias
 
 from orchtrace_langgraph import _callbacks, _entry, _pauses, _runs, _tasks
 from orchtrace_langgraph._beside import innermost
-from orchtrace_langgraph._decisions import PLAIN, chose, went
+from orchtrace_langgraph._decisions import chose, went
 from orchtrace_langgraph._framework import find
 from orchtrace_langgraph._handoffs import hand_over
 from orchtrace_langgraph._retries import RESET, RETRY, Retries
@@ -183,7 +183,7 @@ def run_task(wrapped: Wrapped, _: Any, args: Args, kwargs: Kwargs) -> Any:
         _tasks.leave(task, entered, error)
         del task, entered  # the error holds this frame for as long as the host keeps it
         raise
-    if type(result) not in PLAIN:
+    if result is not None and type(result) is not dict:  # what most nodes return
         went(task, result)
     if task.handoffs is not None or task.known.is_worker:
         hand_over(task, args[0], result)
@@ -207,7 +207,7 @@ async def _arun_task(task: Task, wrapped: Wrapped, args: Args, kwargs: Kwargs) -
         _tasks.leave(task, entered, error)
         del task, entered  # the error holds this frame for as long as the host keeps it
         raise
-    if type(result) not in PLAIN:
+    if result is not None and type(result) is not dict:  # what most nodes return
         went(task, result)
     if task.handoffs is not None or task.known.is_worker:
         hand_over(task, args[0], result)

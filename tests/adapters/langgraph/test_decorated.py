@@ -169,3 +169,16 @@ def test_a_graph_compiled_before_instrumenting_is_traced(traced, read):
     """Nothing hangs on when a graph was made."""
     EARLY.invoke({})
     assert read.triggers(traced.trace) == {"node#1": [{"early#1"}]}
+
+
+def test_a_node_that_took_the_place_of_another_is_known_for_itself(traced):
+    """What is known of a graph's nodes is of those that run, be the graph patched in between."""
+    graph = around(with_state)
+    graph.invoke({})
+    (name,) = (one for one in graph.nodes if not one.startswith("__"))
+    planner = around(orchtrace.agent("planner", role="lead")(with_state))
+    graph.nodes[name] = planner.nodes[name]
+    graph.invoke({})
+    first, second = (trace.events[1] for trace in traced.traces)
+    assert (first["to"], first.get("role")) == (name, None)
+    assert (second["to"], second.get("role")) == ("planner", "lead")

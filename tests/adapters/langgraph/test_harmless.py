@@ -8,8 +8,12 @@ from typing import Annotated, Any
 
 import pytest
 from langchain_core.language_models import FakeListChatModel
+from langchain_core.runnables import Runnable
+from langgraph.channels import EphemeralValue
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import END, START, StateGraph
+from langgraph.pregel import Pregel
+from langgraph.pregel._read import PregelNode
 from langgraph.types import Command, Send, interrupt
 from opentelemetry import context as otel_context
 from opentelemetry import trace as otel
@@ -173,6 +177,29 @@ def test_state_that_cannot_be_copied_or_compared_is_left_alone(traced):
     result = graph.compile().invoke({"held": held})
     assert result["log"] == ["True", "True"]
     assert result["held"] is held
+
+
+def test_a_result_whose_class_cannot_be_hashed_is_left_alone(traced):
+    """What a node returns is asked for nothing that its class may refuse; LangGraph asks less."""
+
+    class Meta(type):
+        __hash__ = None
+
+    class Odd(metaclass=Meta):
+        """Its class is a key of nothing."""
+
+    class Gives(Runnable):
+        def invoke(self, *args, **kwargs):
+            return Odd()
+
+    graph = Pregel(
+        nodes={"node": PregelNode(channels="a", triggers=["a"], bound=Gives())},
+        channels={"a": EphemeralValue(str), "b": EphemeralValue(str)},
+        input_channels="a",
+        output_channels="b",
+    )
+    assert graph.invoke("go") is None
+    assert [event.verb for event in traced.trace.events] == ["begin", "spawn", "return", "stop"]
 
 
 def test_the_callers_context_is_the_same_after_each_chunk(traced):

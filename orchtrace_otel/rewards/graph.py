@@ -163,6 +163,8 @@ class _Reader:
                 others.append(place)
         if len(positions) < len(events):
             self.flags.add("duplicate_ids")
+            # Of what has one id the last counts, and may have come after what it opens.
+            found, others = [], list(range(len(events)))
         if others:
             found += filter(None, map(self._other, others))
         root = self._root()

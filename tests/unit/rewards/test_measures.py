@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from orchtrace_otel.model import Edge, Trace
+from orchtrace_otel.model import Edge, Event, Trace
 from orchtrace_otel.rewards.measures import measure
 
 FORK3 = {
@@ -327,3 +327,15 @@ def test_foreign_keys_of_any_type_raise_nothing(fork3):
     trace = changed(fork3, "A.open", activation=["A"], parent={"of": "A"}, verb=7)
     trace = changed(trace, "e12", activation=12)
     assert measure(trace)[0]["makespan"] == 9.0
+
+
+def test_of_what_has_one_id_the_last_counts_wherever_it_stands():
+    """An opening told twice, the second time after the closing, is no clock that runs back."""
+    events = (
+        Event("a.open", 2, "spawn", "lead", {"to": "a"}),
+        Event("a.close", 1, "return", "a", {}),
+        Event("a.open", 0, "spawn", "lead", {"to": "a"}),
+    )
+    measures, flags = measure(Trace("run", "task", events, ()))
+    assert flags == {"duplicate_ids"}
+    assert measures["makespan"] == 2

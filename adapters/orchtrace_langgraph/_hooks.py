@@ -27,6 +27,9 @@ Wrapped: TypeAlias = Callable[..., Any]
 Args: TypeAlias = tuple[Any, ...]
 Kwargs: TypeAlias = dict[str, Any]
 
+_PLAIN: Final[type[Any]] = dict
+"""Of what nodes return most, where nothing says where they go; compared by identity alone."""
+
 
 def enter_loop(wrapped: Wrapped, loop: Any, args: Args, kwargs: Kwargs) -> Any:
     """Wrap `SyncPregelLoop.__enter__`: opens a run of the graph."""
@@ -183,7 +186,7 @@ def run_task(wrapped: Wrapped, _: Any, args: Args, kwargs: Kwargs) -> Any:
         _tasks.leave(task, entered, error)
         del task, entered  # the error holds this frame for as long as the host keeps it
         raise
-    if result is not None and type(result) is not dict:  # what most nodes return
+    if result is not None and type(result) is not _PLAIN:
         went(task, result)
     if task.handoffs is not None or task.known.is_worker:
         hand_over(task, args[0], result)
@@ -207,7 +210,7 @@ async def _arun_task(task: Task, wrapped: Wrapped, args: Args, kwargs: Kwargs) -
         _tasks.leave(task, entered, error)
         del task, entered  # the error holds this frame for as long as the host keeps it
         raise
-    if result is not None and type(result) is not dict:  # what most nodes return
+    if result is not None and type(result) is not _PLAIN:
         went(task, result)
     if task.handoffs is not None or task.known.is_worker:
         hand_over(task, args[0], result)

@@ -60,9 +60,9 @@ class Threads:
         OpenTelemetry's own hook, where we put it in, makes the context current around
         the work. Work that brings a context with it does not see that, and goes past.
         """
-        submit = wrapped
-        if self._below is not None and args and brings_context(args[0]):
-            submit = partial(self._below, pool)
+        submit, below = wrapped, self._below
+        if below is not None and args and brings_context(args[0]):
+            submit = partial(below, pool)
         job = _hand_over()
         if job is None or not args:
             return submit(*args, **kwargs)

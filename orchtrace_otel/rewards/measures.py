@@ -187,12 +187,15 @@ def measure_facts(facts: Facts) -> tuple[dict[str, float], frozenset[str]]:
 def read_run(facts: Facts) -> Run:
     """Read what the measures need."""
     graph, chains, timed = facts.graph, facts.chains, facts.is_timed
+    tokens, on_protocol, useful = _count_tokens(facts)
     return Run(
-        sum(graph.own_work) if timed else None,
-        None if chains is None else max(chains, default=graph.first) - graph.first,
-        _elapsed(graph),
-        graph.peak if timed else None,
-        *_count_tokens(facts),
+        work_ns=sum(graph.own_work) if timed else None,
+        span_ns=None if chains is None else max(chains, default=graph.first) - graph.first,
+        makespan_ns=_elapsed(graph),
+        peak=graph.peak if timed else None,
+        tokens=tokens,
+        protocol_tokens=on_protocol,
+        useful_tokens=useful,
     )
 
 

@@ -58,10 +58,11 @@ class Threads:
         """Submit work with the causes that it has now; later its thread cannot know them.
 
         OpenTelemetry's own hook, where we put it in, makes the context current around
-        the work. Work that brings a context with it does not see that, and goes past.
+        the work. Work that brings a context with it does not see that, and goes past. So
+        does a call without work, which that hook takes for granted: it fails as ever.
         """
         submit, below = wrapped, self._below
-        if below is not None and args and brings_context(args[0]):
+        if below is not None and (not args or brings_context(args[0])):
             submit = partial(below, pool)
         job = _hand_over()
         if job is None or not args:

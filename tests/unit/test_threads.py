@@ -77,6 +77,12 @@ def test_work_sees_the_context_that_it_brings_or_else_that_of_its_handing_over(
         assert ORIGINAL(pool, place).result() is None
 
 
+def test_a_call_without_work_fails_as_it_does_without_us(hooks: Threads) -> None:
+    """The error is the pool's own."""
+    with ThreadPoolExecutor(1) as pool, pytest.raises(TypeError, match="'fn'"):
+        pool.submit()
+
+
 @pytest.mark.parametrize("is_proxy", [False, True])
 def test_whoever_else_wrapped_submitting_sees_all_work(is_proxy: bool) -> None:
     """Wrappers put in before ours and after are called for work that brings its context too."""

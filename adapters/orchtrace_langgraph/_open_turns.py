@@ -38,9 +38,9 @@ def note(run_id: UUID, turn: Turn) -> None:
             task.turns = {run_id}
         else:
             task.turns.add(run_id)
-    if len(turns) >= _MOST_OPEN:
+    turns[run_id] = turn  # first of all: other threads may take the oldest one meanwhile
+    if len(turns) > _MOST_OPEN:
         _cancel(next(iter(turns)))
-    turns[run_id] = turn
 
 
 def take(run_id: UUID) -> Turn:

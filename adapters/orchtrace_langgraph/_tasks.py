@@ -229,7 +229,8 @@ def _despawn(task: Task, activation: Activation) -> None:
 
     No edge leads from there to its end: what failed did not trigger the task.
     """
-    failed = [other for other in task.run.tasks.values() if other.has_failed]
+    # A copy: tasks of the functional API are called from other threads meanwhile.
+    failed = [other for other in list(task.run.tasks.values()) if other.has_failed]
     if failed:
         causes: list[Edge] = [("causal", mark) for other in failed for mark in other.marks()]
         spans.instant(task.run.activation, "despawn", to=activation.agent, edges=causes)

@@ -12,7 +12,8 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -54,10 +55,27 @@ def refusal(work: Callable[[], Any]) -> str | None:
     return None
 
 
+def _ports() -> Iterator[int]:
+    """Ports below those that systems hand out, other ones for each worker of pytest-xdist.
+
+    Nobody else is given one while a collector is down: what is meant for it would be taken,
+    and acknowledged, by another test.
+    """
+    worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+    first = 20_000 + worker % 12 * 1_000
+    for number in count(os.getpid()):
+        yield first + number % 1_000
+
+
+_PORTS = _ports()
+
+
 def free_port() -> int:
-    """Return a port of loopback that nothing listens on."""
-    with socket.create_server(("127.0.0.1", 0)) as held:
-        return int(held.getsockname()[1])
+    """Return a port of loopback that nothing listens on, each time another one."""
+    for port in _PORTS:
+        with suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            return port
+    raise AssertionError  # they never end
 
 
 class Collecting:

@@ -110,6 +110,7 @@ class _Reader:
         self.events = events = trace.events
         self.edges = trace.edges
         self.flags: set[str] = set()
+        self.lasting: set[int] = set()
         self.positions: dict[str, int] = {}
         self.begin = self._begin()
         self.ordered = sorted(self.begin)
@@ -194,6 +195,7 @@ class _Reader:
         if self.finish is self.begin:
             self.finish = self.begin.copy()
         self.finish[place] += duration
+        self.lasting.add(place)
         return True
 
     def _root(self) -> Interval | None:
@@ -247,24 +249,21 @@ class _Reader:
         self, intervals: list[Interval], causes: Sequence[Sequence[int]]
     ) -> Sequence[Interval]:
         """The intervals, owned by the tool call or lasting event inside which they went on."""
-        events = self.events
+        events, lasting = self.events, self.lasting
         # An activation is no holder: an interval names its activation itself.
-        holders = {
-            one[3] for one in intervals if events[one[3]].type == "tool_call" or one[3] == one[4]
-        }
         held = [
             (source, inner)
-            for inner in (intervals if holders else ())
+            for inner in intervals
             for source in causes[inner[3]]
-            if source in holders
+            if events[source].type == "tool_call" or source in lasting
         ]
         if not held:  # in most runs no tool calls anything
             return intervals
         by_opening = {interval[3]: interval for interval in intervals}
         inside: dict[str, tuple[int, str]] = {}
         for source, inner in held:
-            outer, name = by_opening[source], inner[2]
-            if self._is_around(outer, inner, by_opening):
+            outer, name = by_opening.get(source), inner[2]
+            if outer is not None and self._is_around(outer, inner, by_opening):
                 # The innermost is the one that began last.
                 around = (outer[0], outer[2])
                 inside[name] = max(inside.get(name, around), around)

@@ -33,9 +33,11 @@ def read_tokens(trace: Trace) -> dict[int, int] | None:
         return None
     found: dict[int, int] = {}
     for place in [at for at, event in enumerate(trace.events) if "tokens" in event.keys]:
-        count = count_tokens(trace.events[place].keys["tokens"])
-        if count is None:
-            return None
+        count = trace.events[place].keys["tokens"]
+        if count.__class__ is not int or count < 0:  # mostly it is a count
+            count = count_tokens(count)
+            if count is None:
+                return None
         found[place] = count
     return None if sum(found.values()) < trace.costs.get("tokens", 0) else found
 

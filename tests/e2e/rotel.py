@@ -7,6 +7,7 @@ import os
 import socket
 import subprocess
 import sysconfig
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -54,7 +55,7 @@ def _environment() -> dict[str, str]:
 
 @contextmanager
 def forwarding(target: str, *options: str, protocol: str = "http") -> Iterator[dict[str, str]]:
-    """Run Rotel for the block; yield its ways in as our exporters name them.
+    """Run Rotel for the block; yield its ways in as our exporters name them, and its log.
 
     Args:
         target: URL of the OTLP receiver that it forwards to.
@@ -64,6 +65,7 @@ def forwarding(target: str, *options: str, protocol: str = "http") -> Iterator[d
     agent = binary()
     assert agent is not None
     http, grpc = free_port(), free_port()
+    log = tempfile.NamedTemporaryFile(prefix="rotel-", suffix=".log")  # noqa: SIM115 - closed below
     process = subprocess.Popen(
         [
             *(str(agent), "start", "--exporter", "otlp"),
@@ -74,8 +76,8 @@ def forwarding(target: str, *options: str, protocol: str = "http") -> Iterator[d
             *("--otlp-exporter-retry-max-backoff", "500ms", "--batch-timeout", "50ms"),
             *options,
         ],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
+        stdout=log,
+        stderr=log,
         env=_environment(),
     )
     try:
@@ -83,10 +85,21 @@ def forwarding(target: str, *options: str, protocol: str = "http") -> Iterator[d
         yield {
             "http": f"otlp:http://127.0.0.1:{http}",
             "grpc": f"otlp-grpc:http://127.0.0.1:{grpc}",
+            "log": log.name,
         }
     finally:
         process.terminate()
         process.wait(30)
+        log.close()
+
+
+def has_dropped(ways_in: dict[str, str]) -> bool:
+    """Whether Rotel says that it gave up what it had taken.
+
+    It sends again what was refused or found nobody, but not what was on a connection that
+    is reset, as happens to what has arrived and is not read when a process ends.
+    """
+    return "dropping data" in Path(ways_in["log"]).read_text()
 
 
 def _listens(port: int) -> bool:

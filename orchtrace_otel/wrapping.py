@@ -14,7 +14,7 @@ from opentelemetry import context as otel_context
 from orchtrace_otel import spans
 from orchtrace_otel._guard import guarded
 from orchtrace_otel.calls import MARK, Plan, close_call, open_call
-from orchtrace_otel.replay.tools import hold_tool, refuse_stream
+from orchtrace_otel.playback import hold_tool, refuse_stream
 from orchtrace_otel.spans import Scope
 
 SELF: Final = object()

@@ -15,8 +15,8 @@ from orchtrace_autogen._replay_target import Recorded
 from orchtrace_autogen._replay_team import KINDS, TURNS, Replay, changes_at
 from orchtrace_autogen._replay_tools import held_tools
 from orchtrace_otel.errors import ConfigError, ReplayBlockedError
+from orchtrace_otel.playback import play_back
 from orchtrace_otel.replay import Change, Player, describe, is_replaying
-from orchtrace_otel.replay.tools import play_back
 
 if TYPE_CHECKING:
     from orchtrace_otel.model import Trace

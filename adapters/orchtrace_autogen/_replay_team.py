@@ -33,8 +33,8 @@ from autogen_core.models import AssistantMessage, FunctionExecutionResultMessage
 from orchtrace_autogen._replay_record import BROADCAST
 from orchtrace_autogen._replay_tools import hold_workbenches
 from orchtrace_otel.errors import ReplayBlockedError
+from orchtrace_otel.playback import playback
 from orchtrace_otel.replay import Change, Part, Player, Slot
-from orchtrace_otel.replay.tools import playback
 
 if TYPE_CHECKING:
     from orchtrace_autogen._replay_record import Record, Spoken

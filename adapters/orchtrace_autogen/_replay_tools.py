@@ -17,7 +17,7 @@ from autogen_core.tools import TextResultContent
 from orchtrace_autogen import _framework as f
 from orchtrace_otel.adapter import Patches
 from orchtrace_otel.calls import MARK, Plan
-from orchtrace_otel.replay.tools import Playback, playback, recording, refuse_stream
+from orchtrace_otel.playback import Playback, playback, recording, refuse_stream
 
 _HANDOFFS: Final = "autogen_agentchat.base._handoff"
 

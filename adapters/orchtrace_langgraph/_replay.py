@@ -27,8 +27,8 @@ from orchtrace_langgraph._replay_record import (
 from orchtrace_langgraph._replay_store import overlay
 from orchtrace_langgraph._replay_tools import held_tools
 from orchtrace_otel.errors import ConfigError, ReplayBlockedError
+from orchtrace_otel.playback import play_back
 from orchtrace_otel.replay import Change, Player, Slot, describe, is_replaying
-from orchtrace_otel.replay.tools import play_back
 
 if TYPE_CHECKING:
     from orchtrace_otel.model import Trace

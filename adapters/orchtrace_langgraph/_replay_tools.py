@@ -15,7 +15,7 @@ from orchtrace_langgraph import _content
 from orchtrace_langgraph._framework import find
 from orchtrace_otel.adapter import Patches
 from orchtrace_otel.calls import MARK
-from orchtrace_otel.replay.tools import playback, recording
+from orchtrace_otel.playback import playback, recording
 
 _HANDOFF: Final = "__handoff_destination"
 

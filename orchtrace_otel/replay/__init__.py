@@ -7,6 +7,7 @@ be run again, is asked.
 
 from __future__ import annotations
 
+from orchtrace_otel.playback import Recording, is_replaying, record
 from orchtrace_otel.replay.change import Change
 from orchtrace_otel.replay.players import (
     PARTS,
@@ -18,7 +19,6 @@ from orchtrace_otel.replay.players import (
     find_slots,
 )
 from orchtrace_otel.replay.replayer import PlainReplay, Replayer, Score
-from orchtrace_otel.replay.tools import Recording, is_replaying, record
 
 __all__ = [
     "PARTS",

@@ -32,10 +32,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from pathlib import Path
 
+    from orchtrace_otel.playback import Recording
     from orchtrace_otel.replay.game import Found
     from orchtrace_otel.replay.progress import Tell
     from orchtrace_otel.replay.replayer import PlainReplay
-    from orchtrace_otel.replay.tools import Recording
 
 _EDITING: Final = ("alternatives", "edits")
 _EXACT: Final = ("shapley", "banzhaf")

@@ -17,15 +17,15 @@ from opentelemetry.instrumentation.utils import suppress_instrumentation
 from opentelemetry.trace import NonRecordingSpan, SpanContext, set_span_in_context
 
 from orchtrace_otel.errors import ReplayBlockedError
+from orchtrace_otel.playback import play_back, playback
 from orchtrace_otel.replay.outcome import Outcome
-from orchtrace_otel.replay.tools import play_back, playback
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from orchtrace_otel.playback import Recording
     from orchtrace_otel.replay.change import Change
     from orchtrace_otel.replay.replayer import Replayer
-    from orchtrace_otel.replay.tools import Recording
 
     Job = tuple[Change, int]
 

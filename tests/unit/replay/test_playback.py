@@ -188,7 +188,7 @@ def test_outside_of_replays_tools_do_what_they_did() -> None:
 
 def test_the_error_says_what_to_do() -> None:
     """Both ways out are named."""
-    from orchtrace_otel.replay.tools import Playback
+    from orchtrace_otel.playback import Playback
 
     with pytest.raises(ReplayBlockedError, match="replay_safe=True or have a recorded result"):
         Playback(None).result("pay", (1,), {})

@@ -32,14 +32,6 @@ NANOSECONDS: Final = 1e9
 
 _WAITING: Final = "human_intervention"
 
-_FEW: Final = 8
-"""Causes of one event up to which they are a tuple, which the garbage collector forgets.
-
-A list for each event would make it look through all of them, and through all that the host
-holds. Beyond it a tuple would be copied too often.
-"""
-
-
 Part = TypeVar("Part", bound=tuple[Any, ...])
 
 Interval: TypeAlias = tuple[int, int, str, int, int, str | None]
@@ -213,22 +205,16 @@ class _Reader:
     def _follow_edges(self) -> tuple[Sequence[Sequence[int]], Sequence[int]]:
         """Causes of each event, and an order in which causes come first."""
         positions = self.positions
-        causes: list[Any] = [()] * len(self.events)  # of tuples, and lists beyond `_FEW`
+        causes: list[list[int]] = [[] for _ in self.events]
         forward = True
         for edge in self.edges:
+            if edge.type == "temporal":
+                continue
             try:
                 source, target = positions[edge.src], positions[edge.dst]
             except KeyError:
                 continue
-            if edge.type == "temporal":
-                continue
-            held = causes[target]
-            if not held:
-                causes[target] = (source,)
-            elif len(held) == _FEW:
-                causes[target] = [*held, source]
-            else:
-                causes[target] += (source,)
+            causes[target].append(source)
             if source >= target:
                 forward = False
         return causes, self._order(causes, forward=forward)

@@ -31,14 +31,16 @@ def read_tokens(trace: Trace) -> dict[int, int] | None:
     """
     if (trace.metrics or {}).get("turns_without_usage", 0) > 0:
         return None
-    found: dict[int, int] = {}
-    for place in [at for at, event in enumerate(trace.events) if "tokens" in event.keys]:
-        count = trace.events[place].keys["tokens"]
-        if count.__class__ is not int or count < 0:  # mostly it is a count
-            count = count_tokens(count)
+    events = trace.events
+    found = {
+        place: event.keys["tokens"] for place, event in enumerate(events) if "tokens" in event.keys
+    }
+    for place, said in found.items():
+        if said.__class__ is not int or said < 0:  # mostly it is a count
+            count = count_tokens(said)
             if count is None:
                 return None
-        found[place] = count
+            found[place] = count
     return None if sum(found.values()) < trace.costs.get("tokens", 0) else found
 
 

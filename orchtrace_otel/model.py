@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias
 from orchtrace_otel.errors import TraceFormatError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
 Json: TypeAlias = dict[str, Any]
 
@@ -329,23 +329,62 @@ class Reward(_Record):
     @property
     def is_sound(self) -> bool:
         """Whether every field holds what it may; users' functions and other processes may err."""
-        words = (self.family, self.unit, self.estimator)
-        tables = (FAMILIES, UNITS, ESTIMATORS)
-        return (
-            _are(str, self.id, self.component, *words, *_known(self.target, self.version))
-            and _are((int, float), self.value, *_known(self.se))
-            and _are(int, self.provisional, *_known(self.n))
-            and all(abs(number) < math.inf for number in (self.value, *_known(self.se)))
-            and all(word in table for word, table in zip(words, tables, strict=True))
-        )
+        return self.fault is None
+
+    @property
+    def fault(self) -> str | None:
+        """The first field that does not hold what it must, and that; None where all do.
+
+        Example:
+            >>> Reward(id="a", component="correctness", value=1.0, n="two").fault
+            'n must be a whole number of 64 bits'
+        """
+        for name, holds, must in _OF_A_REWARD:
+            if not holds(getattr(self, name)):
+                return f"{name} must be {must}"
+        return None
 
 
-def _known(*values: Any) -> list[Any]:
-    return [value for value in values if value is not None]
+def _is_text(value: object) -> bool:
+    """Whether a value is a text that UTF-8 can hold."""
+    if not isinstance(value, str):
+        return False
+    try:
+        return value.isascii() or bool(value.encode())
+    except UnicodeEncodeError:
+        return False
 
 
-def _are(kind: type | tuple[type, ...], *values: object) -> bool:
-    return all(isinstance(value, kind) for value in values)
+def _is_whole(value: object) -> bool:
+    return isinstance(value, int) and abs(value) < 1 << 63
+
+
+def _is_number(value: object) -> bool:
+    return _is_whole(value) or (isinstance(value, float) and math.isfinite(value))
+
+
+def _or_none(holds: Callable[[object], bool]) -> Callable[[object], bool]:
+    return lambda value: value is None or holds(value)
+
+
+def _one_of(words: tuple[str, ...]) -> Callable[[object], bool]:
+    return lambda value: isinstance(value, str) and value in words
+
+
+_OF_A_REWARD: Final = (
+    ("id", _is_text, "a text"),
+    ("component", _is_text, "a text"),
+    ("value", _is_number, "a finite number"),
+    ("family", _one_of(FAMILIES), f"one of {', '.join(FAMILIES)}"),
+    ("unit", _one_of(UNITS), f"one of {', '.join(UNITS)}"),
+    ("target", _or_none(_is_text), "a text"),
+    ("estimator", _one_of(ESTIMATORS), f"one of {', '.join(ESTIMATORS)}"),
+    ("provisional", _is_whole, "True or False"),
+    ("n", _or_none(_is_whole), "a whole number of 64 bits"),
+    ("se", _or_none(_is_number), "a finite number"),
+    ("version", _or_none(_is_text), "a text"),
+)
+"""Each field of a reward, whether a value may be in it, and what must hold."""
 
 
 @dataclass(frozen=True, slots=True)

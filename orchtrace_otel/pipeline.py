@@ -436,4 +436,5 @@ def _has_room(span: Any, results: Attributes) -> bool:
 
 
 def _dumped(rewards: Iterable[Reward]) -> str:
-    return orjson.dumps([reward.to_dict() for reward in rewards]).decode()
+    # numpy's numbers are floats to Python, and not to orjson
+    return orjson.dumps([reward.to_dict() for reward in rewards], default=float).decode()

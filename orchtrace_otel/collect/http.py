@@ -68,21 +68,30 @@ def _taking(
     signal: Signal, intake: Intake, token: str | None
 ) -> Callable[[Request], Awaitable[Response]]:
     async def take(request: Request) -> Response:
+        is_read = False
         is_json = _is_json(request)
+
+        def told(answer: Response) -> Response:
+            # Not where a body is on its way: closing would reset the connection.
+            if is_read and intake.is_ending:
+                answer.headers["connection"] = "close"
+            return answer
+
         try:
             check_token(request.headers.get("authorization"), token)
             _check_type(_content_type(request))
             encoding = _encoding(request)
             with intake.in_flight.of(_length(request, intake.bounds.request_bytes)):
                 body = await _body(request, intake.bounds.request_bytes)
+                is_read = True
                 answer = await intake.take(signal, body, encoding=encoding, is_json=is_json)
         except RefusedError as refusal:
-            return _answer(refusal, is_json=is_json)
+            return told(_answer(refusal, is_json=is_json))
         except ClientDisconnect:
             return Response(status_code=400)
         if is_json:
-            return Response(answers.response_json(signal, answer), media_type=JSON)
-        return Response(answers.response(signal, answer), media_type=PROTOBUF)
+            return told(Response(answers.response_json(signal, answer), media_type=JSON))
+        return told(Response(answers.response(signal, answer), media_type=PROTOBUF))
 
     return take
 

@@ -6,12 +6,13 @@ import asyncio
 import fcntl
 import gc
 import logging
+import select
 import signal
 import socket
 import sqlite3
 import ssl
 import sys
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -49,6 +50,10 @@ _DRAIN_S: Final = 3.0
 """How long, at the end, senders are told to come back before the ways in close: until none
 came for the first of these, and for the second at most."""
 
+_LAST_QUIET_S: Final = 0.05
+"""How long nobody may have called over gRPC before it closes, `_DRAIN_S` at most."""
+
+_LOOK_S: Final = 0.002
 _KEEP_ALIVE_S: Final = 75
 """How long a connection may be silent: longer than exporters wait between two batches."""
 
@@ -190,11 +195,47 @@ class Collector:
 
 
 class _Server(uvicorn.Server):
-    """Uvicorn without signal handlers of its own; ours end both ways in."""
+    """Uvicorn without signal handlers of its own; ours end both ways in.
+
+    It closes where nothing is unread: the kernel resets a connection with bytes that nobody
+    took, and one that nobody accepted, and some senders do not send again what was on it.
+    """
 
     @contextmanager
     def capture_signals(self) -> Generator[None, None, None]:
         yield
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Accept and read what has come, then close; what is read is answered first."""
+        loop = asyncio.get_running_loop()
+        until = loop.time() + _QUIET_S
+        while _are_readable(sockets or ()) and loop.time() < until:
+            await asyncio.sleep(0)
+        for server in self.servers:
+            server.close()
+        await asyncio.sleep(_LOOK_S)
+        while self._is_asked() and loop.time() < until:
+            await asyncio.sleep(_LOOK_S)
+        await super().shutdown(sockets)
+
+    def _is_asked(self) -> bool:
+        """Whether a connection has said something that is unread, or has only come."""
+        connections: list[Any] = list(self.server_state.connections)
+        if any(connection.cycle is None for connection in connections):
+            return True
+        return _are_readable(
+            connection.transport.get_extra_info("socket")
+            for connection in connections
+            if connection.cycle.response_complete and not connection.transport.is_closing()
+        )
+
+
+def _are_readable(sockets: Iterable[socket.socket]) -> bool:
+    """Whether one of these has something that is unread, or somebody who is not accepted."""
+    waiting = select.poll()
+    for one in sockets:
+        waiting.register(one, select.POLLIN)
+    return bool(waiting.poll(0))
 
 
 def _tune() -> None:
@@ -257,6 +298,8 @@ async def serve(
         await asyncio.gather(*waiting)
     finally:
         await loop.run_in_executor(None, collector.stop)
+    if grpc is not None:
+        await collector.intake.drain(_LAST_QUIET_S, _DRAIN_S)
     leave()
     if grpc is not None:
         await grpc[1].stop(_GRACE_S)

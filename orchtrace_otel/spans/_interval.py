@@ -17,6 +17,7 @@ from orchtrace_otel._guard import guarded
 from orchtrace_otel.content import gate
 from orchtrace_otel.flow import Edge, Flow, Mark, Unit, unit
 from orchtrace_otel.spans._outcome import error_type
+from orchtrace_otel.spans._text import all_writable, is_writable, writable
 from orchtrace_otel.spans._tracing import Attributes, Value
 
 if TYPE_CHECKING:
@@ -70,6 +71,10 @@ class Interval:
         if context is None and parent is not None:
             context = parent.context
         links: list[Link] = []
+        if not is_writable(attributes):
+            attributes = all_writable(attributes)
+        if not name.isascii():
+            name = writable(name)
         if edges:
             attributes[a.EDGES] = [f"{kind}:{event_id}" for kind, (event_id, _) in edges]
             links = [link for _, (_, link) in edges]
@@ -123,6 +128,8 @@ class Interval:
 
     def set(self, attributes: Attributes) -> None:
         """Set attributes while it is open."""
+        if not is_writable(attributes):
+            attributes = all_writable(attributes)
         self._written.update(attributes)
         self.span.set_attributes(attributes)
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from opentelemetry.trace import Status, StatusCode
 
 from orchtrace_otel import attributes as a
-from orchtrace_otel._guard import guarded
+from orchtrace_otel._guard import guarded, warn_once
 from orchtrace_otel.content import gate
 from orchtrace_otel.flow import Edge, Mark
 from orchtrace_otel.spans._activation import MOST_WAITING, Activation
@@ -143,8 +143,13 @@ class Run:
         self.flags.add(name)
 
     def record(self, reward: Reward) -> None:
-        """Take a reward that a user gave while the run is open."""
-        self.rewards.append(reward)
+        """Take a reward that a user gave while the run is open; one that is unsound is left out."""
+        fault = reward.fault
+        if fault is None:
+            self.rewards.append(reward)
+        else:
+            self.flag("rewards_unreadable")
+            warn_once(f"reward:{fault}", "a reward's %s; the reward is lost", fault)
 
     @guarded
     def provisional(self) -> Trace | None:
@@ -201,7 +206,20 @@ class Run:
         root = self.root
         if self.stopping is not None and status == "ok":
             stop_reason, stop_detail = self.stopping
-        end = self._stop(stop_reason, stop_detail, status, error, edges)
+        end = self.now()
+        try:
+            end = self._stop(stop_reason, stop_detail, status, error, edges)
+            self._write_end(root, end, status, error)
+        finally:  # whatever fails: the spans below the root hang in the air without it
+            root.is_closed = True
+            root.span.end(end)
+            # The two hold each other, and would wait for the garbage collector.
+            self._root = weakref.ref(root)
+            self.watcher = None  # likewise
+
+    def _write_end(
+        self, root: Activation, end: int, status: str, error: BaseException | None
+    ) -> None:
         if error is not None:
             root.set({a.ERROR_TYPE: error_type(error)})
         if status != "ok":
@@ -214,11 +232,6 @@ class Run:
         if results:
             root.span.set_attributes(results)
             root.write_again()
-        root.is_closed = True
-        root.span.end(end)
-        # The two hold each other, and would wait for the garbage collector.
-        self._root = weakref.ref(root)
-        self.watcher = None  # likewise
 
     def _stop(
         self,

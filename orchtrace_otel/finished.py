@@ -72,7 +72,8 @@ class Finished:
             for one in given:
                 if one["unit"] == "team":
                     results[a.REWARD_PREFIX + one["component"]] = one["value"]
-            results[a.REWARD_RECORDS] = orjson.dumps(given).decode()
+            # numpy's numbers are floats to Python, and not to orjson
+            results[a.REWARD_RECORDS] = orjson.dumps(given, default=float).decode()
         flags = [flag for flag in keys["flags"] if flag not in _OURS_ALONE]
         if flags:
             results[a.FLAGS] = flags

@@ -9,12 +9,13 @@ the host's work.
 from __future__ import annotations
 
 import math
+import operator
 import uuid
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextvars import Token
 from types import TracebackType
-from typing import Any, Self, TypeGuard, cast
+from typing import Any, Final, Self, TypeGuard, cast
 
 from opentelemetry import context as otel_context
 from opentelemetry import trace
@@ -101,15 +102,13 @@ def decide(
     scope = _recording()
     if scope is None:
         return
-    for what, given in (("chosen", chosen), ("candidates", candidates)):
-        if not isinstance(cast("object", given), Iterable):
-            _refuse(f"decide() needs {what} to be a text or several", given, "the decision")
-            return
+    picked, among = _names("chosen", chosen), _names("candidates", candidates)
+    if picked is None or among is None or not _is_name(name, "decide() needs a name", _DECISION):
+        return
     facts: dict[str, Value] = {
         a.DECISION_NAME: name,
-        a.CHOSEN: chosen if isinstance(chosen, str) else [str(one) for one in chosen],
+        a.CHOSEN: chosen if isinstance(chosen, str) else picked,
     }
-    among = [candidates] if isinstance(candidates, str) else [str(one) for one in candidates]
     if among:
         facts[a.CANDIDATES] = among
     if _is_chance(probability):
@@ -117,6 +116,29 @@ def decide(
     elif probability is not None:
         _refuse("decide() needs a probability above 0 and at most 1", probability, "the chance")
     _say(scope, "decide", facts)
+
+
+_DECISION: Final = "the decision"
+
+
+def _names(what: str, given: object) -> list[str] | None:
+    """Return one text or several, numbers among them; says once where something is neither.
+
+    What else there is would have to be written out, and that is content.
+    """
+    must = f"decide() needs {what} to be a text or several"
+    if isinstance(given, str):
+        return [given]
+    if not isinstance(given, Iterable) or isinstance(given, bytes):
+        _refuse(must, given, _DECISION)
+        return None
+    names: list[str] = []
+    for one in cast("Iterable[object]", given):
+        if not isinstance(one, (str, int, float)):
+            _refuse(must, one, _DECISION)
+            return None
+        names.append(str(one))
+    return names
 
 
 def _is_chance(given: object) -> TypeGuard[float]:
@@ -134,14 +156,19 @@ def stop(reason: str, detail: str | None = None) -> None:
     scope = _recording()
     if scope is None:
         return
-    if reason not in STOP_REASONS:
+    if not isinstance(cast("object", reason), str) or reason not in STOP_REASONS:
+        came = _came(reason)
         warn_once(
-            f"stop:{reason}",
-            "orchtrace.stop() needs one of %s, got %r; recorded as 'unknown'",
+            f"stop:{came}",
+            "orchtrace.stop() needs one of %s, got %s; recorded as 'unknown'",
             ", ".join(STOP_REASONS),
-            reason,
+            came,
         )
-        reason, detail = "unknown", detail or str(reason)
+        words = reason if isinstance(cast("object", reason), str) else None
+        reason, detail = "unknown", words if detail is None else detail
+    if detail is not None and not isinstance(cast("object", detail), str):
+        _refuse("stop() needs a detail that is a text", detail, "the detail")
+        detail = None
     scope.run.stopping = (reason, detail)
 
 
@@ -187,6 +214,11 @@ class aggregate:  # noqa: N801 - a verb, used as `with aggregate(...)`
         scope = _recording()
         if scope is None:
             return
+        sources = cast("object", self._sources)
+        if sources is not None and not isinstance(sources, Iterable):
+            must = "aggregate() needs sources to be results, or names of agents, in a list"
+            _refuse(must, sources, "what was merged")
+            self._sources = ()
         activation = scope.activation
         flow = scope.flow.here()
         merged = _merged(activation, self._sources)
@@ -286,11 +318,12 @@ def record_reward(  # noqa: PLR0913 - one keyword a field of the record
     for what, given, known in words:
         if given not in known:
             must = f"record_reward() needs {what} to be one of {', '.join(known)}"
-            _refuse(must, given, "the reward")
+            _refuse(must, given, _REWARD)
             return
-    is_named = _is_name(str(component), "record_reward() needs a component", "the reward")
+    is_named = _is_name(str(component), "record_reward() needs a component", _REWARD)
+    is_run = run_id is None or _is_name(run_id, "record_reward() needs a run_id", _REWARD)
     number = _finite(value)
-    if number is None or not is_named:
+    if number is None or not (is_named and is_run):
         return
     reward = Reward(
         id=uuid.uuid4().hex,
@@ -298,15 +331,22 @@ def record_reward(  # noqa: PLR0913 - one keyword a field of the record
         value=number,
         family=family,
         unit=unit,
-        target=event_id or target,
+        target=target if event_id is None else event_id,
         estimator=estimator,
         provisional=provisional,
-        n=n,
-        se=se,
+        n=_plain(n, operator.index),
+        se=_plain(se, float),
         version=version,
     )
-    if spans.is_suppressed(otel_context.get_current()):
-        return
+    fault = reward.fault
+    if fault is not None:
+        warn_once(f"reward:{fault}", "record_reward() needs a reward whose %s; it is lost", fault)
+    elif not spans.is_suppressed(otel_context.get_current()):
+        _hand_on(reward, run_id)
+
+
+def _hand_on(reward: Reward, run_id: str | None) -> None:
+    """Give a reward to the run that is current, or to who follows the one that is named."""
     run = current_run()
     if (
         run is not None
@@ -329,6 +369,19 @@ def record_reward(  # noqa: PLR0913 - one keyword a field of the record
     observer.late(wanted, reward)
 
 
+_REWARD: Final = "the reward"
+
+
+def _plain(given: Any, kind: Callable[[Any], Any]) -> Any:
+    """Return a number of Python's own for one of numpy's; what is no number stays as it is."""
+    if given is None or isinstance(given, (str, bytes)):
+        return given
+    try:
+        return kind(given)
+    except (TypeError, ValueError, OverflowError):
+        return given
+
+
 def _finite(value: object) -> float | None:
     """Return a number as a float; says once where it is none, or not finite."""
     try:
@@ -337,7 +390,7 @@ def _finite(value: object) -> float | None:
         number = math.nan
     if math.isfinite(number):
         return number
-    _refuse("record_reward() needs a value that is a finite number", value, "the reward")
+    _refuse("record_reward() needs a value that is a finite number", value, _REWARD)
     return None
 
 
@@ -350,10 +403,14 @@ def _is_name(given: object, which: str, what: str) -> bool:
 
 
 def _refuse(must: str, given: object, what: str) -> None:
-    """Say once what is wrong with an argument: a number or a short word of it, else its class."""
+    """Say once what is wrong with an argument."""
+    warn_once(must, "%s, got %s; %s is lost", must, _came(given), what)
+
+
+def _came(given: object) -> str:
+    """Say what came: a number or a short word of it, else its class, for it may be content."""
     is_plain = isinstance(given, (int, float)) or (isinstance(given, str) and given.isidentifier())
-    came = repr(given)[:40] if is_plain else f"a {type(given).__name__}"
-    warn_once(must, "%s, got %s; %s is lost", must, came, what)
+    return repr(given)[:40] if is_plain else f"a {type(given).__name__}"
 
 
 def _recording() -> Scope | None:

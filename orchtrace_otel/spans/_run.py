@@ -206,13 +206,13 @@ class Run:
         root = self.root
         if self.stopping is not None and status == "ok":
             stop_reason, stop_detail = self.stopping
-        end = self.now()
+        end: int | None = None
         try:
             end = self._stop(stop_reason, stop_detail, status, error, edges)
             self._write_end(root, end, status, error)
         finally:  # whatever fails: the spans below the root hang in the air without it
             root.is_closed = True
-            root.span.end(end)
+            root.span.end(self.now() if end is None else end)
             # The two hold each other, and would wait for the garbage collector.
             self._root = weakref.ref(root)
             self.watcher = None  # likewise

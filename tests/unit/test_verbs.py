@@ -7,10 +7,13 @@ from typing import Any
 
 import pytest
 from opentelemetry import context as otel_context
+from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
 from opentelemetry.instrumentation.utils import suppress_instrumentation
 
 import orchtrace_otel as orchtrace
 from orchtrace_otel import _guard, spans
+from orchtrace_otel.model import Reward
+from orchtrace_otel.pipeline import Pipeline
 from tests.given import given_records, given_rewards
 from tests.trees import edges, recording, tree
 
@@ -446,11 +449,34 @@ WRONG: dict[str, Callable[[Any], object]] = {
     "aggregate of": lambda wrong: orchtrace.aggregate([wrong]).__enter__(),
     "reward": lambda wrong: orchtrace.record_reward(wrong, value=wrong),
     "reward run": lambda wrong: orchtrace.record_reward("a", 1, run_id=wrong),
+    **{
+        f"reward {field}": lambda wrong, field=field: orchtrace.record_reward(  # type: ignore[misc]
+            "a", 1, **{field: wrong}
+        )
+        for field in (
+            "event_id",
+            "family",
+            "unit",
+            "target",
+            "estimator",
+            "provisional",
+            "n",
+            "se",
+            "version",
+        )
+    },
+    "chosen": lambda wrong: orchtrace.decide("a", chosen=[wrong], candidates=[wrong]),
+    "detail": lambda wrong: orchtrace.stop("quality_met", wrong),
 }
+HALF = "caf\ud83d"  # a model broke off in the middle of an emoji
 
 
 @pytest.mark.swallows_errors
-@pytest.mark.parametrize("wrong", [None, 3, b"bytes", object(), Hostile()], ids=type)
+@pytest.mark.parametrize(
+    "wrong",
+    [None, 1 << 70, 1.5, True, b"bytes", HALF, ["a"], {}, object(), Hostile()],
+    ids=type,
+)
 @pytest.mark.parametrize("verb", WRONG.values(), ids=WRONG)
 def test_wrong_arguments_never_raise_and_cost_no_trace(
     verb: Callable[[Any], object], wrong: Any, caplog: pytest.LogCaptureFixture
@@ -471,6 +497,10 @@ def test_wrong_arguments_never_raise_and_cost_no_trace(
     assert captured.trace.events[-1].verb == "stop"
     assert "writer" in [event.get("to") for event in captured.trace.events]
     assert "canary" not in caplog.text
+    assert {"garbled", "rewards_unreadable"}.isdisjoint(captured.trace.flags)
+    assert captured.spans[-1].name == "invoke_workflow team"
+    assert encode_spans(captured.spans).ByteSize()
+    assert "Failed to encode" not in caplog.text
 
 
 def recording_loosely() -> Any:
@@ -631,6 +661,20 @@ def test_a_decision_keeps_the_chance_of_its_choice(caplog: pytest.LogCaptureFixt
     assert "a probability above 0 and at most 1, got 1.5; the chance is lost" in caplog.text
 
 
+def test_a_decision_writes_out_nothing_of_the_hosts(caplog: pytest.LogCaptureFixture) -> None:
+    """An object that was chosen may hold content: it is not turned into a text."""
+
+    @orchtrace.team
+    def team() -> None:
+        orchtrace.decide("route", chosen={"prompt": "a secret"}, candidates=["a", 2])
+        orchtrace.decide("route", chosen="a", candidates=[{"prompt": "a secret"}])  # type: ignore[list-item]
+
+    with recording() as captured:
+        team()
+    assert [event.get("candidates") for event in captured.trace.events if event.verb == "decide"]
+    assert "secret" not in captured.trace.to_json() + caplog.text
+
+
 def test_one_name_may_stand_for_the_list_of_it(caplog: pytest.LogCaptureFixture) -> None:
     """A text is one agent or candidate, not its letters."""
 
@@ -694,6 +738,55 @@ def test_a_run_that_failed_gets_no_reward_from_its_function() -> None:
     with recording() as captured, pytest.raises(ValueError):  # noqa: PT011 - of the test itself
         team()
     assert given_rewards(captured.trace) == {}
+
+
+def test_a_reward_of_numpys_numbers_is_taken() -> None:
+    """Judges compute with them; a trace holds Python's."""
+    numpy = pytest.importorskip("numpy")
+
+    @orchtrace.team(reward=lambda _: numpy.float32(0.5))
+    def team() -> None:
+        orchtrace.record_reward("x", numpy.float64(1), n=numpy.int64(3), se=numpy.float64(0.25))
+        run = orchtrace.current_run()
+        assert run is not None
+        run.record(Reward(id="mine", component="y", value=numpy.float64(2)))
+
+    with recording() as captured:
+        team()
+    assert captured.trace.flags == ()
+    assert given_rewards(captured.trace) == {"x": 1.0, "y": 2.0, "task": 0.5}
+
+
+def test_a_reward_that_is_unsound_costs_itself_alone(caplog: pytest.LogCaptureFixture) -> None:
+    """Handed to the run itself it meets the run's own check; the trace says that it is out."""
+
+    @orchtrace.team
+    def team() -> None:
+        run = orchtrace.current_run()
+        assert run is not None
+        run.record(Reward(id="mine", component=HALF, value=2))
+        orchtrace.record_reward("sound", 1)
+
+    with recording() as captured:
+        team()
+    assert captured.trace.flags == ("rewards_unreadable",)
+    assert given_rewards(captured.trace) == {"sound": 1.0}
+    assert "a reward's component must be a text; the reward is lost" in caplog.text
+
+
+@pytest.mark.swallows_errors
+def test_a_root_ends_whatever_fails_at_its_stop(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The spans below it would hang in the air, and the failure is ours."""
+
+    @orchtrace.team
+    def team() -> str:
+        return "done"
+
+    with recording() as captured:
+        monkeypatch.setattr(Pipeline, "closing", lambda *_: 1 / 0)
+        assert team() == "done"
+    assert [span.name for span in captured.spans] == ["stop", "invoke_workflow team"]
+    assert captured.started == captured.ended
 
 
 # -- the current run ------------------------------------------------------------------------

@@ -1,0 +1,69 @@
+"""Texts of the host's as every backend can write them.
+
+Models break off in the middle of an emoji, and such a half of a surrogate pair gets into names of
+tools, choices and ids. UTF-8 has no way to write it: OTLP exporters lose the whole batch with
+it, the spans of other runs among them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, cast
+
+from orchtrace_otel.spans._tracing import Attributes, Value
+
+
+def is_writable(attributes: Attributes) -> bool:
+    """Whether UTF-8 surely holds all texts of `attributes`; fast where they are ASCII."""
+    for value in attributes.values():
+        if isinstance(value, str):
+            if not (value.isascii() or _has_utf_8(value)):
+                return False
+        # By class: whether something is a Sequence takes as long to ask as all the rest.
+        elif value.__class__ in _LISTS and not _are_writable(cast("Sequence[object]", value)):
+            return False
+    return True
+
+
+_LISTS: Final = (list, tuple)
+
+
+def _are_writable(items: Sequence[object]) -> bool:
+    for item in items:
+        if isinstance(item, str) and not (item.isascii() or _has_utf_8(item)):
+            return False
+    return True
+
+
+def _has_utf_8(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def writable(text: str) -> str:
+    r"""Return `text` with a replacement character for each half of a pair that stands alone.
+
+    Example:
+        >>> writable("caf\ud83d"), writable("\ud83d\ude00"), writable("plain")
+        ('caf�', '😀', 'plain')
+    """
+    if text.isascii() or _has_utf_8(text):
+        return text
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
+def all_writable(attributes: Attributes) -> dict[str, Value]:
+    """Return attributes of which UTF-8 holds every text."""
+    return {key: _repaired(value) for key, value in attributes.items()}
+
+
+def _repaired(value: Value) -> Value:
+    if isinstance(value, str):
+        return writable(value)
+    if isinstance(value, Sequence):
+        items = [writable(one) if isinstance(one, str) else one for one in value]
+        return cast("Value", items)
+    return value

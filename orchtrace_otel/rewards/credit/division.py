@@ -7,13 +7,15 @@ as they are over events. What no target covers is `unassigned`.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from operator import add, itemgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 from orchtrace_otel.rewards.credit.targets import DECISIONS, agents, roles
 
 if TYPE_CHECKING:
     from orchtrace_otel.rewards.credit.assigning import Credit
+    from orchtrace_otel.rewards.credit.shares import Shares
     from orchtrace_otel.rewards.credit.targets import Targets
     from orchtrace_otel.rewards.facts import Facts
 
@@ -36,75 +38,79 @@ def divide(credit: Credit, method: str, targets: Targets) -> Division:
     for target, part in zip(targets, credit.shares[method][0], strict=True):
         sums[target] += part
     rest = sums.pop(None, 0)
-    return _division(credit, method, {name: n for name, n in sums.items() if name}, rest)
+    whole, value = credit.shares[method][1], credit.outcome.value
+    numbers = {name: part / whole * value if part else 0.0 for name, part in sums.items() if name}
+    return Division(numbers, rest / whole * value if rest else 0.0)
 
 
-class Tally:
-    """Sums by agent, role and orchestrator; whose each event is, is found out only once.
+class Divisions(NamedTuple):
+    """What the targets of a unit get by each of several methods.
 
-    Args:
-        facts: The run.
-        credit: What its events got.
+    Attributes:
+        targets: Target to its number by each method, by name.
+        unassigned: What the events of no target got by each.
     """
 
-    def __init__(self, facts: Facts, credit: Credit) -> None:
-        self._credit = credit
-        owners = agents(facts)
-        self._names = sorted({name for name in owners if name is not None})
-        self._role_of = roles(facts)
-        self._roles = sorted({self._role_of[name] for name in self._names if name in self._role_of})
-        decided: defaultdict[str | None, list[int]] = defaultdict(list)
-        others: defaultdict[str | None, list[int]] = defaultdict(list)
-        for kind, places in facts.by_type.items():
-            held = decided if kind in DECISIONS else others
-            for place in places:
-                held[owners[place]].append(place)
-        # Only results of tools are nobody's, and these are no decisions.
-        self._nobodys = others.pop(None, [])
-        self._others = {name: others[name] for name in self._names if name in others}
-        self._decided = {name: decided[name] for name in self._names if name in decided}
-        self._sums: dict[str, tuple[dict[str, int], int, int]] = {}
-
-    def by_agent(self, method: str) -> Division:
-        """What each agent gets: the sum over its events."""
-        sums, rest, _ = self._sum(method)
-        return _division(self._credit, method, sums, rest)
-
-    def by_role(self, method: str) -> Division:
-        """What each role gets: the sum over its agents; agents without one are unassigned."""
-        sums, rest, _ = self._sum(method)
-        found = dict.fromkeys(self._roles, 0)
-        for name, part in sums.items():
-            role = self._role_of.get(name)
-            if role is None:
-                rest += part
-            else:
-                found[role] += part
-        return _division(self._credit, method, found, rest)
-
-    def of_orchestrator(self, method: str) -> Division:
-        """What decisions, spawns, delegations, merging and the stop get, whoever did them."""
-        sums, rest, decided = self._sum(method)
-        rest += sum(sums.values()) - decided
-        return _division(self._credit, method, {"orchestrator": decided}, rest)
-
-    def _sum(self, method: str) -> tuple[dict[str, int], int, int]:
-        """What each agent got, what nobody got, and what of all this decisions got."""
-        if method not in self._sums:
-            part = list(self._credit.shares[method][0]).__getitem__  # faster than a bytearray's
-            sums = dict.fromkeys(self._names, 0)
-            for name, places in self._others.items():
-                sums[name] = sum(map(part, places))
-            decided = 0
-            for name, places in self._decided.items():
-                own = sum(map(part, places))
-                sums[name] += own
-                decided += own
-            self._sums[method] = sums, sum(map(part, self._nobodys)), decided
-        return self._sums[method]
+    targets: Mapping[str, Sequence[float]]
+    unassigned: Sequence[float]
 
 
-def _division(credit: Credit, method: str, found: Mapping[str, int], rest: int) -> Division:
-    whole, value = credit.shares[method][1], credit.outcome.value
-    numbers = {name: part / whole * value if part else 0.0 for name, part in found.items()}
-    return Division(numbers, rest / whole * value if rest else 0.0)
+def tally(facts: Facts, credit: Credit, methods: Iterable[str]) -> Mapping[str, Divisions]:
+    """Sum up what methods gave to events by `agent`, by `role`, and for the `orchestrator`.
+
+    An agent gets the sum over its events, a role that over its agents; agents without one are
+    unassigned. The orchestrator gets what decisions, spawns, delegations, merging and the stop
+    got, whoever did them. Whose each event is, is read once for all methods.
+    """
+    shares = [credit.shares[method] for method in methods]
+    owned: defaultdict[str | None, list[int]] = defaultdict(list)
+    for place, name in enumerate(agents(facts)):
+        owned[name].append(place)
+    nobodys = _sums(shares, owned.get(None, ()))
+    names = sorted({name for name in owned if name is not None})
+    by_agent = {name: _sums(shares, owned[name]) for name in names}
+    types = facts.by_type
+    decided = _sums(shares, [place for kind in DECISIONS for place in types.get(kind, ())])
+    others = [
+        sum(parts) - own for own, *parts in zip(decided, nobodys, *by_agent.values(), strict=True)
+    ]
+    by_role, roleless = _by_role(by_agent, nobodys, roles(facts))
+    value = credit.outcome.value
+
+    def scaled(numbers: Iterable[int]) -> list[float]:
+        return [
+            part / whole * value if part else 0.0
+            for part, (_, whole) in zip(numbers, shares, strict=True)
+        ]
+
+    return {
+        unit: Divisions({name: scaled(parts) for name, parts in targets.items()}, scaled(rest))
+        for unit, targets, rest in (
+            ("agent", by_agent, nobodys),
+            ("role", by_role, roleless),
+            ("orchestrator", {"orchestrator": decided}, others),
+        )
+    }
+
+
+def _sums(shares: Iterable[Shares], places: Sequence[int]) -> list[int]:
+    """What methods gave at these places, each in parts of its whole."""
+    if len(places) > 1:
+        take = itemgetter(*places)  # all in one step
+        return [sum(take(parts)) for parts, _ in shares]
+    return [parts[places[0]] if places else 0 for parts, _ in shares]
+
+
+def _by_role(
+    by_agent: Mapping[str, Sequence[int]], nobodys: Sequence[int], role_of: Mapping[str, str]
+) -> tuple[Mapping[str, Sequence[int]], Sequence[int]]:
+    """The sums of each role, by name, and those of no role."""
+    found: dict[str, Sequence[int]] = {}
+    roleless = nobodys
+    for name, sums in by_agent.items():
+        role = role_of.get(name)
+        if role is None:
+            roleless = [*map(add, roleless, sums)]
+        else:
+            found[role] = [*map(add, found[role], sums)] if role in found else sums
+    return {role: found[role] for role in sorted(found)}, roleless

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from orchtrace_otel.model import UNITS
-from orchtrace_otel.rewards.credit.division import Division, Tally, divide
+from orchtrace_otel.rewards.credit.division import Division, divide, tally
 from orchtrace_otel.rewards.credit.targets import messages, tool_calls
 from orchtrace_otel.rewards.credit.turns import by_token, by_turn
 
@@ -45,6 +45,5 @@ def by_unit(facts: Facts, credit: Credit, method: str, unit: str) -> Division:
     if unit in {"message", "tool_call"}:
         targets = facts.share(messages if unit == "message" else tool_calls)
         return divide(credit, method, targets)
-    tally = Tally(facts, credit)
-    sums = {"agent": tally.by_agent, "role": tally.by_role, "orchestrator": tally.of_orchestrator}
-    return sums[unit](method)
+    found, (unassigned,) = tally(facts, credit, (method,))[unit]
+    return Division({name: number for name, (number,) in found.items()}, unassigned)

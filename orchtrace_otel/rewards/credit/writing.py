@@ -7,26 +7,28 @@ from typing import TYPE_CHECKING, Any, Final
 
 from orchtrace_otel.rewards.contract import Contract
 from orchtrace_otel.rewards.credit.assigning import METHODS
-from orchtrace_otel.rewards.credit.division import Tally
+from orchtrace_otel.rewards.credit.division import tally
 from orchtrace_otel.rewards.records import CREDIT, record
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
     from orchtrace_otel.rewards.credit.assigning import Credit
     from orchtrace_otel.rewards.facts import Facts
 
 
-def _forms(family: str, unit: str) -> Mapping[str, dict[str, Any]]:
+def _forms(family: str, unit: str, target: str | None = "") -> Mapping[str, dict[str, Any]]:
     """A record for each method, which lacks its run, its target, and the number."""
     contract = Contract(family=family, unit=unit, estimator="structural", version="1")
-    return {method: record("", CREDIT + method, contract, 0.0, "") for method in METHODS}
+    return {method: record("", CREDIT + method, contract, 0.0, target) for method in METHODS}
 
 
-_AGENT: Final = _forms("R2", "agent")
-_ROLE: Final = _forms("R3", "role")
-_LEAD: Final = Contract(family="R7", unit="orchestrator", estimator="structural", version="1")
-_NOT_LEAD: Final = _forms("R7", "orchestrator")
+_FORMS: Final = {
+    "agent": _forms("R2", "agent"),
+    "role": _forms("R3", "role"),
+    "orchestrator": _forms("R7", "orchestrator"),
+}
+_LEAD: Final = _forms("R7", "orchestrator", None)
 _REST: Final = "unassigned"
 
 
@@ -74,29 +76,28 @@ def records(facts: Facts, credit: Credit) -> list[dict[str, Any]]:
 
     What a division leaves over has one for the target `unassigned`, where there is any.
     """
-    tally = Tally(facts, credit)
     run_id, late = facts.trace.trace_id, credit.outcome.provisional
     found: list[dict[str, Any]] = []
 
-    def add(form: dict[str, Any], targets: Iterable[tuple[str, float]]) -> None:
-        start = run_id + form["id"]
-        for target, number in targets:
-            one = form.copy()  # faster than to write it anew
-            one["id"] = start + target
-            one["value"] = number
+    def add(form: dict[str, Any], number: float, target: str | None = None) -> None:
+        one = form.copy()  # faster than to write it anew
+        one["value"] = number
+        one["provisional"] = late
+        if target is None:
+            one["id"] = run_id + form["id"]
+        else:
+            one["id"] = f"{run_id}{form['id']}{target}"
             one["target"] = target
-            one["provisional"] = late
-            found.append(one)
+        found.append(one)
 
-    for forms, divide in ((_AGENT, tally.by_agent), (_ROLE, tally.by_role)):
-        for method in credit.shares:
-            targets, unassigned = divide(method)
-            add(forms[method], targets.items())
-            if targets and unassigned:
-                add(forms[method], ((_REST, unassigned),))
-    for method in credit.shares:
-        targets, unassigned = tally.of_orchestrator(method)
-        found.append(record(run_id, CREDIT + method, _LEAD, targets["orchestrator"], None, late))
-        if unassigned:
-            add(_NOT_LEAD[method], ((_REST, unassigned),))
+    for unit, (targets, rest) in tally(facts, credit, credit.shares).items():
+        for at, method in enumerate(credit.shares):
+            form = _FORMS[unit][method]
+            if unit == "orchestrator":
+                add(_LEAD[method], targets[unit][at])
+            else:
+                for target, numbers in targets.items():
+                    add(form, numbers[at], target)
+            if targets and rest[at]:
+                add(form, rest[at], _REST)
     return found

@@ -62,8 +62,8 @@ def _apply(plan: Plan, target: Any) -> Any:
         return cast("Any", kind)(trace_function(plan, target.__func__))
     if issubclass(kind, type):
         return _trace_class(plan, target)
-    if inspect.isroutine(target) or issubclass(kind, functools.partial):
-        return trace_function(plan, target)
+    if callable(target) and (inspect.isroutine(target) or issubclass(kind, functools.partial)):
+        return _keep_its_own(trace_function(plan, target), target)
     claimed = adapters.wrap(target, plan.name, plan.role)
     if claimed is not None:
         return claimed
@@ -72,12 +72,24 @@ def _apply(plan: Plan, target: Any) -> Any:
         from orchtrace_otel.proxy import stand_in  # noqa: PLC0415 - wrapt takes long to load
 
         return stand_in(target, methods, plan)
+    if hasattr(kind, "__get__"):  # a property, a partialmethod, a singledispatchmethod
+        help_ = f"decorate the function, below the {kind.__qualname__}"
+    else:
+        help_ = "for a framework's object install its extra and see `orchtrace doctor`"
     msg = (
         f"@{plan.kind} needs something that can be called, or an object with one of "
-        f"{', '.join(ENTRY_METHODS)}, got {type(target).__qualname__}; "
-        "for a framework's object install its extra and see `orchtrace doctor`"
+        f"{', '.join(ENTRY_METHODS)}, got {kind.__qualname__}; {help_}"
     )
     raise ConfigError(msg)
+
+
+def _keep_its_own(traced: Any, target: Any) -> Any:
+    """Give a traced function what its kind has beyond functions: a cache its `cache_clear`."""
+    if not inspect.isfunction(target):
+        for name in dir(target):
+            if not name.startswith("_") and not hasattr(traced, name):
+                setattr(traced, name, getattr(target, name))
+    return traced
 
 
 def _name_of(target: Any) -> str:
@@ -155,6 +167,9 @@ def tool(target: Any = None, /, *, name: str | None = None, replay_safe: bool = 
     Raises:
         ConfigError: If it cannot be traced, or the name is empty.
     """
+    if not isinstance(cast("object", replay_safe), bool):
+        msg = f"@tool needs replay_safe to be True or False, got {replay_safe!r}"
+        raise ConfigError(msg)
     return _decorate("tool", target, name, replay_safe=replay_safe)
 
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import copy
+import inspect
 from collections.abc import Callable, Iterable, Mapping
+from types import MethodType
 from typing import TYPE_CHECKING, Any
 
 import wrapt
 
 from orchtrace_otel.calls import Plan
-from orchtrace_otel.wrapping import trace_function
+from orchtrace_otel.wrapping import SELF, trace_function
 
 # wrapt's proxies are generic for type checkers alone until wrapt 2.
 if TYPE_CHECKING:
@@ -69,5 +71,12 @@ class TracedCallable(TracedObject):
 
 def stand_in(wrapped: Any, methods: Iterable[str], plan: Plan) -> TracedObject:
     """Return a proxy of an object, decorated as `plan`, whose entry `methods` are traced."""
-    traced = {name: trace_function(plan, getattr(wrapped, name), wrapped) for name in methods}
+    traced = {name: _trace_method(wrapped, getattr(wrapped, name), plan) for name in methods}
     return (TracedCallable if "__call__" in traced else TracedObject)(wrapped, traced, plan)
+
+
+def _trace_method(wrapped: Any, method: Any, plan: Plan) -> Callable[..., Any]:
+    """Return an entry method, traced, and a method still: pickled it is found by its object."""
+    if inspect.ismethod(method) and method.__self__ is wrapped:
+        return MethodType(trace_function(plan, method.__func__, SELF), wrapped)
+    return trace_function(plan, method, wrapped)

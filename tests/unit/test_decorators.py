@@ -505,6 +505,11 @@ def test_methods_bind_as_they_did() -> None:
     )
 
 
+class UntracedWriter:
+    def run(self, text: str) -> str:
+        return text + "!"
+
+
 @orchtrace.agent("writer", role="author")
 class Writer:
     """A class whose objects are agents."""
@@ -673,6 +678,39 @@ def test_a_lambda_a_partial_and_an_object_with_call_are_agents() -> None:
     ]
 
 
+def test_a_cache_below_a_decorator_can_still_be_asked_and_cleared() -> None:
+    """What a kind of callable has beyond functions stays in reach."""
+
+    @orchtrace.agent
+    @functools.lru_cache
+    def search(word: str) -> str:
+        return word.upper()
+
+    class Desk:
+        look_up = orchtrace.tool(functools.lru_cache(lambda _self, word: word + "!"))
+
+    with recording() as captured:
+        assert [search("a"), search("a"), Desk().look_up("b")] == ["A", "A", "b!"]
+    assert len(captured.traces) == 2
+    assert (search.cache_info().hits, Desk.look_up.cache_info().misses) == (1, 1)
+    search.cache_clear()
+    assert search.cache_info().currsize == 0
+
+
+def test_the_entry_method_of_an_object_is_a_method_still() -> None:
+    """A pool of processes pickles it, and finds it by its object, as it does without us."""
+    writer = UntracedWriter()
+    traced = orchtrace.agent(writer, name="writer")
+    assert inspect.ismethod(traced.run)
+    assert traced.run.__self__ is writer
+    assert str(inspect.signature(traced.run)) == str(inspect.signature(writer.run))
+    again = pickle.loads(pickle.dumps(traced.run))  # noqa: S301 - our own bytes
+    assert again("a") == writer.run("a") == "a!"
+    with recording() as captured:
+        assert traced.run("a") == "a!"
+    assert openings(captured) == ["orchestrator#1 begin", "writer#1 spawn"]
+
+
 def test_a_partial_of_a_coroutine_function_is_awaited() -> None:
     """Its kind is seen through the partial."""
 
@@ -764,7 +802,19 @@ def test_one_object_is_one_instance_through_a_proxy_too() -> None:
     assert openings(captured) == ["team#1 begin", "graph#1 spawn", "graph#1 delegate"]
 
 
-@pytest.mark.parametrize("target", [3, object(), [1]])
+@pytest.mark.parametrize(
+    "target",
+    [
+        3,
+        object(),
+        [1],
+        property(len),
+        functools.cached_property(len),
+        functools.partialmethod(len),
+        functools.singledispatchmethod(len),
+    ],
+    ids=type,
+)
 def test_what_cannot_be_traced_is_refused(target: object) -> None:
     """The error names what came."""
     with pytest.raises(orchtrace.ConfigError, match=f"got {type(target).__qualname__}"):
@@ -784,6 +834,8 @@ def test_what_cannot_be_traced_is_refused(target: object) -> None:
         ),  # type: ignore[call-overload]
         (lambda: orchtrace.agent("a", role=""), "role to be a text.*got ''"),
         (lambda: orchtrace.tool(""), "@tool needs a name"),
+        (lambda: orchtrace.tool("a", replay_safe="yes"), "replay_safe to be True or False.*'yes'"),  # type: ignore[call-overload]
+        (lambda: orchtrace.tool(property(len)), "decorate the function, below the property"),
         (lambda: orchtrace.team("t", task_id=7), "@team needs task_id"),  # type: ignore[call-overload]
         (lambda: orchtrace.team("t", tags={"a": 1}), r"tags\['a'\] to be a text.*got 1"),  # type: ignore[dict-item]
         (lambda: orchtrace.team("t", tags={1: "a"}), "a key of tags to be a text.*got 1"),  # type: ignore[dict-item]

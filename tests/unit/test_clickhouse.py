@@ -234,7 +234,7 @@ CREATE TABLE {name} (
 def test_a_real_clickhouse_gives_the_same_rows(teller: str, layout: str, tmp_path) -> None:
     """Inserted with every column the exporter writes, selected as JSONEachRow and as Parquet."""
     session = pytest.importorskip(
-        "chdb.session", reason="ClickHouse itself, `pip install chdb`, is 500 MB"
+        "chdb.session", reason="ClickHouse itself is heavy: `make test-engines` installs it"
     )
     spans = our_run() if teller == "ours" else told(teller)
     flat = []

@@ -178,7 +178,9 @@ def _kept(settings: Settings) -> Sequence[Exporter]:
 
 
 def _check_provider(what: str, method: str, given: object) -> None:
-    if given is not None and not callable(getattr(given, method, None)):
+    # A class has this method too, and can do nothing with it.
+    is_one = not isinstance(given, type) and callable(getattr(given, method, None))
+    if given is not None and not is_one:
         msg = f"{what} must be one of OpenTelemetry, which has {method}(), got {given!r}"
         raise ConfigError(msg)
 
@@ -317,9 +319,13 @@ def _made(meter_provider: MeterProvider | None) -> TracerProvider:
 def _sdk(provider: trace.TracerProvider) -> TracerProvider:
     if isinstance(provider, TracerProvider):
         return provider
+    kind: type[object] = type(provider)
+    came = (
+        repr(provider) if isinstance(provider, type) else f"{kind.__module__}.{kind.__qualname__}"
+    )
     msg = (
         "configure() needs a TracerProvider of opentelemetry-sdk, whose spans can be followed, "
-        f"got {type(provider).__module__}.{type(provider).__qualname__}"
+        f"got {came}"
     )
     raise ConfigError(msg)
 
@@ -361,13 +367,18 @@ def _rewards(
         named: list[tuple[str, Any]] = list(given.items())
     else:
         named = [_reward(one) for one in _listed("rewards", given)]
+    seen: set[str] = set()
     for name, function in named:
-        if not isinstance(cast("object", name), str):
+        if not isinstance(cast("object", name), str) or not name:
             msg = f"rewards must have texts as names, got {name!r}; write {{'name': ...}}"
             raise ConfigError(msg)
         if not callable(function):
             msg = f"reward {name!r} must be callable with a trace, got {function!r}"
             raise ConfigError(msg)
+        if name in seen:  # the later one's number would stand in the place of the other's
+            msg = f"rewards must have a name each, got {name!r} twice; write {{'name': ...}}"
+            raise ConfigError(msg)
+        seen.add(name)
     return named
 
 

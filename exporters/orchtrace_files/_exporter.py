@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from orchtrace_otel.model import Reward, Trace
 
 DEFAULT_MAX_BYTES: Final = 256 * 2**20
+_OTHER_FILES: Final = (".json", ".ndjson", ".gz")
+"""Ends of names that mean files, and would become folders."""
 
 
 class JsonlExporter:
@@ -137,8 +139,13 @@ def open_jsonl(target: str) -> JsonlExporter:
     """
     place, _, query = target.partition("?")
     max_bytes = _max_bytes(target, query)
-    if not place:
-        msg = f"jsonl: needs a folder or a file ending in .jsonl, got {target!r}; say jsonl:traces/"
+    if not place or "://" in place or place.endswith(_OTHER_FILES):
+        scheme, _, is_url = place.partition("://")
+        came = f"a URL of {scheme}" if is_url else repr(target)  # it may hold a password
+        msg = (
+            f"jsonl: needs a folder or a file ending in .jsonl, got {came}; say jsonl:traces/, "
+            "or for a URL parquet: or http:"
+        )
         raise ConfigError(msg)
     path = Path(place).expanduser().absolute()
     if path.suffix == ".jsonl" and not place.endswith("/"):

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, cast
 
 from orchtrace_otel.errors import ConfigError
 from orchtrace_otel.settings import CAPTURE_MODES, NO_CONTENT
@@ -64,14 +64,20 @@ class Capture:
             known = ", ".join(CAPTURE_MODES)
             msg = f"content must be one of {known}, got {self.mode!r}"
             raise ConfigError(msg)
-        if self.store is not None and not str(self.store):
-            msg = "content needs store to be a folder or a URL, got an empty text; leave it out"
+        store = cast("object", self.store)
+        if store is not None and (not isinstance(store, (str, Path)) or not str(store)):
+            msg = f"content needs store to be a folder or a URL, got {store!r}; or leave it out"
             raise ConfigError(msg)
         for name in _SIZES:
             size: object = getattr(self, name)
-            if isinstance(size, bool) or not isinstance(size, (int, float)) or not size > 0:
-                msg = f"content needs {name} to be a number above 0, got {size!r}"
+            kind = (int, float) if name == "flush_seconds" else int
+            if isinstance(size, bool) or not isinstance(size, kind) or not size > 0:
+                what = "number" if name == "flush_seconds" else "whole number"
+                msg = f"content needs {name} to be a {what} above 0, got {size!r}"
                 raise ConfigError(msg)
+        if not isinstance(cast("object", self.redact_defaults), bool):
+            msg = f"content needs redact_defaults to be True or False, got {self.redact_defaults!r}"
+            raise ConfigError(msg)
         self._check_redaction()
         self._check_policy()
 
@@ -97,9 +103,10 @@ class Capture:
         policy: Any = self.policy
         if policy is None or callable(policy):
             return
-        if not isinstance(policy, dict) or not policy.keys() <= set(POLICY_KEYS):
+        facts = dict[object, object](policy) if isinstance(policy, Mapping) else {"": policy}
+        if not facts.keys() <= set(POLICY_KEYS) or not _are_texts(facts.values()):
             known = ", ".join(POLICY_KEYS)
-            msg = f"content needs policy to be a mapping with keys of {known}, got {policy!r}"
+            msg = f"content needs policy to be a mapping of {known} to texts, got {policy!r}"
             raise ConfigError(msg)
 
     @property
@@ -111,6 +118,10 @@ class Capture:
     def in_store(self) -> bool:
         """Whether content goes to a store."""
         return self.mode in STORE_MODES
+
+
+def _are_texts(values: Iterable[object]) -> bool:
+    return all(isinstance(value, str) for value in values)
 
 
 _SIZES: Final = (
@@ -136,7 +147,8 @@ def as_capture(given: str | Mapping[str, Any] | Capture) -> Capture:
     if isinstance(given, Capture):
         return given
     if isinstance(given, str):
-        return Capture(mode=given.strip().upper())
+        mode = given.strip().upper()
+        return Capture(mode=mode if mode in CAPTURE_MODES else given)
     known = [one.name for one in fields(Capture)]
     odd = _odd(given, known)
     if odd:

@@ -126,12 +126,23 @@ def test_the_size_can_be_set_in_the_target(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "target",
-    ["", "?max_bytes=5", "d/?max_bytes=0", "d/?max_bytes=-3", "d/?max_bytes=1e6", "d/?size=3"],
+    [
+        "",
+        "?max_bytes=5",
+        "d/?max_bytes=0",
+        "d/?max_bytes=-3",
+        "d/?max_bytes=1e6",
+        "d/?size=3",
+        "https://user:pw@host/traces",
+        "traces.json",
+        "traces.jsonl.gz",
+    ],
 )
 def test_a_wrong_target_is_refused(target: str) -> None:
     """A target that says nothing we know is an error that says what to write."""
-    with pytest.raises(ConfigError, match=r"got .*; say .*jsonl:traces/"):
+    with pytest.raises(ConfigError, match=r"got .*; say .*jsonl:traces/") as caught:
         open_jsonl(target)
+    assert "pw" not in str(caught.value)
 
 
 def test_a_place_that_is_no_folder_is_refused(tmp_path: Path) -> None:

@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 from opentelemetry import trace as otel_trace
+from opentelemetry._logs import LoggerProvider
+from opentelemetry.metrics import MeterProvider
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
@@ -220,6 +222,23 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
         "TracerProvider of opentelemetry-sdk.*builtins.int",
     ),
     "no logger provider": ({"logger_provider": 3}, "logger_provider must be one of Open.*got 3"),
+    "a class of providers": (
+        {"tracer_provider": TracerProvider},
+        "got <class .*TracerProvider'>",
+    ),
+    "a class of logger providers": (
+        {"logger_provider": LoggerProvider},
+        "logger_provider must be one of Open.*got <class",
+    ),
+    "a class of meter providers": (
+        {"meter_provider": MeterProvider},
+        "meter_provider must be one of Open.*got <class",
+    ),
+    "two rewards of one name": (
+        {"rewards": [lambda _: 1, lambda _: 2]},
+        "a name each, got '<lambda>' twice",
+    ),
+    "a reward of no name": ({"rewards": {"": len}}, "must have texts as names, got ''"),
     "no meter provider": ({"meter_provider": 3}, "meter_provider must be one of Open.*got 3"),
 }
 

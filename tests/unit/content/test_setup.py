@@ -86,17 +86,22 @@ def test_a_mode_that_nobody_knows_is_told(
 
 
 WRONG: dict[str, tuple[Any, str]] = {
-    "mode": ("ALL", "content must be one of NO_CONTENT, .* got 'ALL'"),
+    "mode": ("all", "content must be one of NO_CONTENT, .* got 'all'"),
     "kind": (7, "content must be one of .* or a mapping with keys of mode, .* got 7"),
     "key": ({"modes": "SPAN_ONLY"}, "got 'modes'"),
     "no store": ("EVENT_ONLY", "goes to a store, got none; set ORCHTRACE_STORE"),
-    "empty store": ({"mode": "EVENT_ONLY", "store": ""}, "got an empty text; leave it out"),
-    "size": ({"item_bytes": 0}, "item_bytes to be a number above 0, got 0"),
-    "flag": ({"run_bytes": True}, "run_bytes to be a number above 0, got True"),
+    "empty store": ({"mode": "EVENT_ONLY", "store": ""}, "a folder or a URL, got ''; or leave"),
+    "no place": ({"mode": "EVENT_ONLY", "store": 5}, "a folder or a URL, got 5; or leave it out"),
+    "size": ({"item_bytes": 0}, "item_bytes to be a whole number above 0, got 0"),
+    "flag": ({"run_bytes": True}, "run_bytes to be a whole number above 0, got True"),
+    "share": ({"span_bytes": 1.5}, "span_bytes to be a whole number above 0, got 1.5"),
+    "time": ({"flush_seconds": "1"}, "flush_seconds to be a number above 0, got '1'"),
+    "defaults": ({"redact_defaults": "no"}, "redact_defaults to be True or False, got 'no'"),
     "keys": ({"redact_keys": "iban"}, "redact_keys to be a list of texts, got 'iban'"),
     "pattern": ({"redact_patterns": ["("]}, r"redact_patterns that compile, got '\('"),
     "function": ({"redact": "x"}, "redact to be callable with a text, got 'x'"),
-    "policy": ({"policy": {"name": "x"}}, "policy to be a mapping with keys of version, "),
+    "policy": ({"policy": {"name": "x"}}, "policy to be a mapping of version, .* got"),
+    "policy's": ({"policy": {"version": 3}}, "policy to be a mapping of .* to texts, got .*3"),
     "url": ({"mode": "EVENT_ONLY", "store": "nowhere://u:pw@x/y"}, "fsspec knows, got 'nowhere://x/y'"),
 }  # fmt: skip
 

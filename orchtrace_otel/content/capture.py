@@ -103,7 +103,8 @@ class Capture:
         policy: Any = self.policy
         if policy is None or callable(policy):
             return
-        facts = dict[object, object](policy) if isinstance(policy, Mapping) else {"": policy}
+        is_one = issubclass(type(policy), Mapping)
+        facts: dict[object, object] = dict(policy) if is_one else {"": policy}
         if not facts.keys() <= set(POLICY_KEYS) or not _are_texts(facts.values()):
             known = ", ".join(POLICY_KEYS)
             msg = f"content needs policy to be a mapping of {known} to texts, got {policy!r}"

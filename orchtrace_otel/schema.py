@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import logging
 import math
-from codecs import BOM_UTF8
+from codecs import BOM_UTF8, BOM_UTF16_BE, BOM_UTF16_LE
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import version
@@ -271,6 +271,20 @@ class Line:
     faults: tuple[Fault, ...] = ()
 
 
+_OTHER_KINDS: Final = {
+    b"\x1f\x8b": "a file packed with gzip; unpack it first",
+    b"\x28\xb5\x2f\xfd": "a file packed with zstd; unpack it first",
+    b"\xfd7zXZ\0": "a file packed with xz; unpack it first",
+    b"BZh": "a file packed with bzip2; unpack it first",
+    b"PK\x03\x04": "a zip archive; unpack it first",
+    b"PAR1": "a Parquet file; `orchtrace convert` reads the folder of its table",
+    b"SQLite format 3\0": "a database of SQLite; the traces lie beside it",
+    BOM_UTF16_LE: "text of UTF-16; save it as UTF-8",
+    BOM_UTF16_BE: "text of UTF-16; save it as UTF-8",
+}
+_LONGEST: Final = max(map(len, _OTHER_KINDS))
+
+
 def read_lines(path: str | os.PathLike[str]) -> Iterator[Line]:
     """Go through a file of traces: JSON lines, or one document over several lines.
 
@@ -284,7 +298,12 @@ def read_lines(path: str | os.PathLike[str]) -> Iterator[Line]:
     """
     path = Path(path)
     with path.open("rb") as file:
-        if file.peek(len(BOM_UTF8)).startswith(BOM_UTF8):
+        begins = file.peek(_LONGEST)
+        other = next((what for start, what in _OTHER_KINDS.items() if begins.startswith(start)), "")
+        if other:  # one fault, not one for each line feed among its bytes
+            yield Line(1, None, (Fault("$", "must be JSON, as text of UTF-8", other, "schema"),))
+            return
+        if begins.startswith(BOM_UTF8):
             file.read(len(BOM_UTF8))
         lines: Iterator[tuple[int, bytes]] = (
             item for item in enumerate(file, 1) if item[1].strip()

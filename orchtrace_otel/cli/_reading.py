@@ -6,7 +6,7 @@ What is no trace is told.
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from orchtrace_otel.cli._console import print_error, print_note
 from orchtrace_otel.cli._files import late_files, shown, superseded
@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from orchtrace_otel.model import Reward, Trace
-
-_GZIP: Final = b"\x1f\x8b"
 
 
 class Reading:
@@ -77,11 +75,8 @@ class Reading:
             return ""
         from orchtrace_otel.sources import kind_of  # noqa: PLC0415 - rarely any
 
-        if kind_of(file) is not None:
-            return "; these are spans, of which `orchtrace convert` builds runs"
-        with file.open("rb") as opened:
-            is_packed = opened.read(len(_GZIP)) == _GZIP
-        return "; the file is packed with gzip: unpack it first" if is_packed else ""
+        is_spans = kind_of(file) is not None
+        return "; these are spans, of which `orchtrace convert` builds runs" if is_spans else ""
 
     def _fault(self, message: str) -> None:
         self.faults += 1

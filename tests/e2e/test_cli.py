@@ -439,7 +439,7 @@ def test_a_file_of_spans_says_what_to_do_with_it(tmp_path: Path) -> None:
         assert "these are spans, of which `orchtrace convert` builds runs" in done.stderr
         packed = tmp_path / "traces.jsonl.gz"
         packed.write_bytes(gzip.compress(json.dumps(document()).encode()))
-        assert "packed with gzip: unpack it first" in run(verb, packed).stderr
+        assert "packed with gzip; unpack it first" in run(verb, packed).stderr
         done = run(verb, file.parent)
         assert (done.returncode, done.stdout) == (2, "")
         assert "`orchtrace convert` makes them" in done.stderr

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import bz2
 import copy
+import gzip
 import json
+import lzma
 import math
 import sys
 from codecs import BOM_UTF8
@@ -460,6 +463,25 @@ def lines(tmp_path: Path, content: bytes) -> list[Line]:
 def test_a_file_of_lines_is_read_line_by_line(tmp_path: Path, content: bytes) -> None:
     """With any line ending, a byte order mark, and a last line with or without its end."""
     assert lines(tmp_path, content) == [Line(1, TRACE), Line(2, TRACE)]
+
+
+@pytest.mark.parametrize(
+    ("content", "came"),
+    [
+        (gzip.compress(b"\n".join([GOOD] * 9)), "packed with gzip; unpack it first"),
+        (lzma.compress(GOOD), "packed with xz; unpack it first"),
+        (bz2.compress(GOOD), "packed with bzip2; unpack it first"),
+        (b"PAR1\n\n\n", "a Parquet file; `orchtrace convert` reads"),
+        (GOOD.decode().encode("utf-16"), "text of UTF-16; save it as UTF-8"),
+    ],
+)
+def test_a_file_of_another_kind_is_one_fault_that_says_what_to_do(
+    tmp_path: Path, content: bytes, came: str
+) -> None:
+    """Not one for each line feed among its bytes."""
+    [line] = lines(tmp_path, content)
+    assert (line.number, line.trace, len(line.faults)) == (1, None, 1)
+    assert came in line.faults[0].came
 
 
 def test_empty_lines_are_passed_over(tmp_path: Path) -> None:

@@ -492,9 +492,11 @@ def test_validate_reads_standard_input() -> None:
     """`-` stands for standard input."""
     done = run("validate", "-", stdin=json.dumps(document()))
     assert (done.returncode, done.stdout) == (0, "1 trace in 1 file: 1 sound\n")
-    done = run("validate", "-", stdin=b'\xff\xfe{"')
-    assert done.returncode == 1
-    assert done.stdout.startswith("<stdin>:1: $ must be a JSON document")
+    for wrong, says in ((b'\xff{"', "must be a JSON document"), (b"\xff\xfe{", "text of UTF-16")):
+        done = run("validate", "-", stdin=wrong)
+        assert done.returncode == 1
+        assert done.stdout.startswith("<stdin>:1: $ must be")
+        assert says in done.stdout
 
 
 def test_validate_writes_json(tmp_path: Path) -> None:

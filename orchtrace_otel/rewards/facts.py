@@ -13,7 +13,7 @@ from orchtrace_otel.rewards.answer import find_answer, is_stop_useful
 from orchtrace_otel.rewards.graph import Graph, longest_chains, read_graph
 from orchtrace_otel.rewards.outcome import Outcome, find_outcome
 from orchtrace_otel.rewards.tokens import read_tokens
-from orchtrace_otel.rewards.upstream import Upstream, distances, walk
+from orchtrace_otel.rewards.upstream import Upstream, walk
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -136,25 +136,17 @@ class Facts:
         return is_stop_useful(self.events, self.graph)
 
     @_once
-    def nearest(self) -> tuple[Sequence[int], Sequence[int]] | None:
-        """What led to the answer, or to a useful stop without one, and how far it is from there.
-
-        As `distances` tells it; None where none is known.
-        """
-        target = self.graph.stop if self.answer is None and self.is_stop_useful else self.answer
-        return None if target is None or not self.is_causal else distances(self.graph, target)
-
-    @_once
     def upstream(self) -> Upstream | None:
-        """The same, with what credit needs."""
-        return None if self.nearest is None else walk(self.graph, self.nearest[1])
+        """What led to the answer, or to a useful stop without one; None where none is known."""
+        target = self.graph.stop if self.answer is None and self.is_stop_useful else self.answer
+        return None if target is None or not self.is_causal else walk(self.graph, target)
 
     @_once
     def useful(self) -> frozenset[int]:
         """Positions of what led to the answer, the answer and a useful stop included."""
         found: list[int] = []
-        if self.answer is not None and self.nearest is not None:
-            found += self.nearest[0]
+        if self.answer is not None and self.upstream is not None:
+            found += self.upstream.places
         if self.is_stop_useful and self.graph.stop is not None:
             found.append(self.graph.stop)
         return frozenset(found)

@@ -134,13 +134,13 @@ def test_dominators_are_what_no_path_avoids(seed):
 def test_flow_is_its_recursion_in_fractions(seed):
     """Each event keeps half and splits the rest over its causes, to the last bit that counts."""
     trace = rewarded(seed, 1.0)
-    _, credit = credited(trace)
+    facts, credit = credited(trace)
     if credit is None:
         return
     upstream = credit.upstream
     held = {upstream.answer: Fraction(1)}
     for place in upstream.places:
-        causes = set(upstream.causes[place])
+        causes = set(facts.graph.causes[place])
         mass = held.get(place, Fraction(0))
         for cause in causes:
             held[cause] = held.get(cause, Fraction(0)) + mass / 2 / len(causes)

@@ -12,13 +12,13 @@ if TYPE_CHECKING:
     from orchtrace_otel.rewards.upstream import Upstream
 
 
-def flow(upstream: Upstream, _facts: Facts) -> Shares:
+def flow(upstream: Upstream, facts: Facts) -> Shares:
     """Start at z; each event keeps half of what it holds and splits the rest over its causes.
 
     What has no cause keeps all. The parts sum to `WHOLE`, always: what does not divide
     stays where it is. Half is `beta` of the sheet. [P]
     """
-    causes = upstream.causes
+    causes = facts.graph.causes
     parts = [0] * upstream.size
     parts[upstream.answer] = WHOLE
     for place in upstream.places:
@@ -27,19 +27,20 @@ def flow(upstream: Upstream, _facts: Facts) -> Shares:
         if not sources or not held:
             continue
         count = len(sources)
-        if count == 1:  # most events have one cause or two, and adding is faster than dividing
+        if count == 1:  # most events have one cause or two, and shifting is faster than dividing
             each = held >> 1
             parts[place] = held - each
             parts[sources[0]] += each
-        elif count == 2:  # noqa: PLR2004
+        elif count == 2 and sources[0] != sources[1]:  # noqa: PLR2004
             each = held >> 2
             parts[place] = held - each - each
             first, second = sources
             parts[first] += each
             parts[second] += each
         else:
-            each = held // (2 * count)
-            parts[place] = held - each * count
-            for cause in sources:
+            distinct = set(sources)  # two edges from one event to another are one cause
+            each = held // (2 * len(distinct))
+            parts[place] = held - each * len(distinct)
+            for cause in distinct:
                 parts[cause] += each
     return parts, WHOLE

@@ -7,7 +7,7 @@ onto these events (key `rewards`), a mapping from names (agents, roles) becomes 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
@@ -32,14 +32,12 @@ class Component:
         contract: What its numbers are.
         read: The function of `Facts`; it gives None where the trace does not tell.
         is_metric: Whether it goes to `metrics` rather than to the rewards.
-        needs_outcome: Whether it can only be told once the outcome is known.
     """
 
     name: str
     contract: Contract
     read: Callable[[Facts], Values]
     is_metric: bool = False
-    needs_outcome: bool = False
     _record: Mapping[str, Any] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -50,17 +48,14 @@ class Component:
         """Return the values for a trace, as a reward function does."""
         return self.read(Facts(trace))
 
-    def record(
-        self,
-        run_id: str,
-        number: float,
-        target: str | None = None,
-        provisional: bool = False,  # noqa: FBT001, FBT002 - as in `record`
-    ) -> dict[str, Any]:
+    def record(self, run_id: str, number: float, target: str | None = None) -> dict[str, Any]:
         """Return one of its numbers as the stop lists it."""
-        if target is not None or provisional:
-            return record(run_id, self.name, self.contract, number, target, provisional)
-        return {**self._record, "id": run_id + self._record["id"], "value": number}
+        if target is not None:
+            return record(run_id, self.name, self.contract, number, target)
+        found = {**self._record}  # faster than to write it anew
+        found["id"] = run_id + found["id"]
+        found["value"] = number
+        return found
 
 
 def component(  # noqa: PLR0913 - what a reward declares
@@ -72,7 +67,6 @@ def component(  # noqa: PLR0913 - what a reward declares
     inputs: tuple[str, ...] = (),
     version: str = "1",
     is_metric: bool = False,
-    needs_outcome: bool = False,
 ) -> Callable[[Callable[[Facts], Values]], Component]:
     """Make a function of `Facts` a `Component` of its name.
 
@@ -95,7 +89,7 @@ def component(  # noqa: PLR0913 - what a reward declares
     )
 
     def make(function: Callable[[Facts], Values]) -> Component:
-        return Component(function.__name__, contract, function, is_metric, needs_outcome)
+        return Component(function.__name__, contract, function, is_metric)
 
     return make
 
@@ -120,47 +114,47 @@ class Findings:
         self.records: list[dict[str, Any]] = []
         self.events: dict[int, dict[str, float]] = {}
         self.failed: set[str] = set()
+        self._asked = ""
 
-    def take(self, one: Component, facts: Facts) -> None:
-        """Add what one component says; what fails costs that component only."""
-        if not self._took(one, facts):
-            self.failed.add(f"reward_failed:{one.name}")
+    def take(self, components: Iterable[Component], facts: Facts) -> None:
+        """Add what components say; what fails costs that component only."""
+        left = iter(components)
+        while not self._took(left, facts):
+            self.failed.add(f"reward_failed:{self._asked}")
 
     @guarded
-    def _took(self, one: Component, facts: Facts) -> bool:
-        values = facts.share(one.read)
-        if values is None:
-            return True
-        if not isinstance(values, _NUMBER):
-            _demand(one, one.contract.admits_all(values.values()))
-            self._add_each(one, facts, values)
-            return True
-        _demand(one, one.contract.admits(values))
-        if one.is_metric:
-            self.metrics[one.name] = values
-        else:
-            self.team[one.name] = values
-            self._record(one, facts, values, None)
+    def _took(self, left: Iterator[Component], facts: Facts) -> bool:
+        """Ask those that are left: one guard for all of them, for most runs have no failure."""
+        run_id = facts.trace.trace_id
+        for one in left:
+            name = self._asked = one.name
+            values = facts.share(one.read)
+            if values is None:
+                continue
+            if not isinstance(values, _NUMBER):
+                _demand(one, one.contract.admits_all(values.values()))
+                self._add_each(one, run_id, values)
+                continue
+            _demand(one, one.contract.admits(values))
+            if one.is_metric:
+                self.metrics[name] = values
+            else:
+                self.team[name] = values
+                self.records.append(one.record(run_id, values))
         return True
 
     def _add_each(
-        self, one: Component, facts: Facts, values: Mapping[int, float] | Mapping[str, float]
+        self, one: Component, run_id: str, values: Mapping[int, float] | Mapping[str, float]
     ) -> None:
         events, name = self.events, one.name
         if isinstance(next(iter(values), 0), str):
-            for target, value in values.items():
-                self._record(one, facts, value, str(target))
+            self.records += [one.record(run_id, number, str(of)) for of, number in values.items()]
             return
         for place, value in cast("Mapping[int, float]", values).items():
             if (held := events.get(place)) is None:
                 events[place] = {name: value}
             else:
                 held[name] = value
-
-    def _record(self, one: Component, facts: Facts, number: float, target: str | None) -> None:
-        outcome = facts.outcome if one.needs_outcome else None
-        is_late = outcome is not None and outcome.provisional
-        self.records.append(one.record(facts.trace.trace_id, number, target, is_late))
 
 
 def _demand(one: Component, is_sound: bool) -> None:  # noqa: FBT001 - keywords cost

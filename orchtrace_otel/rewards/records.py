@@ -20,13 +20,8 @@ CREDIT: Final = "credit_"
 """Before the method's name in the component of credit."""
 
 
-def record(  # noqa: PLR0913 - the fields of a reward
-    run_id: str,
-    component: str,
-    contract: Contract,
-    value: float,
-    target: str | None = None,
-    provisional: bool = False,  # noqa: FBT001, FBT002 - keywords cost, and there may be many
+def record(
+    run_id: str, component: str, contract: Contract, value: float, target: str | None = None
 ) -> dict[str, Any]:
     """Return a built-in reward as the stop lists it.
 
@@ -47,7 +42,7 @@ def record(  # noqa: PLR0913 - the fields of a reward
         found["id"] = f"{run_id}{_MARK}{component}:{unit}:{target}"
         found["target"] = target
     found["estimator"] = contract.estimator
-    found["provisional"] = provisional
+    found["provisional"] = False
     if contract.version is not None:
         found["version"] = contract.version
     return found

@@ -58,15 +58,10 @@ def score_facts(
     trace = facts.trace
     findings = Findings()
     findings.metrics, flags = measure_facts(facts)
-    for one in COMPONENTS:
-        if not one.needs_outcome:
-            findings.take(one, facts)
+    findings.take(COMPONENTS, facts)
     topology = _topology(facts) or trace.topology
     given, failed = _ask(trace, functions, findings, topology)
     facts.settle(find_outcome(trace, given))
-    for one in COMPONENTS:
-        if one.needs_outcome:
-            findings.take(one, facts)
     marks = Marks(trace, fresh=fresh)
     if facts.outcome is not None and not _credited(facts, findings, marks):
         findings.failed.add("reward_failed:credit")

@@ -55,7 +55,7 @@ def test_each_builtin_keeps_its_contract(one) -> None:
 
         def reward(self, trace):
             findings = Findings()
-            findings.take(one, Facts(trace))
+            findings.take((one,), Facts(trace))
             assert not findings.failed
             values = [*findings.metrics.items(), *findings.team.items()]
             values += [

@@ -89,7 +89,7 @@ def test_a_contract_refuses_words_that_are_none(wrong, told):
 def found(function, trace, **declared) -> Findings:
     made = component(family="R7", range=(0, 1), **declared)(function)
     findings = Findings()
-    findings.take(made, Facts(trace))
+    findings.take((made,), Facts(trace))
     return findings
 
 

@@ -20,6 +20,7 @@ from orchtrace_otel import adapter as adapters
 from orchtrace_otel import attributes as a
 from orchtrace_otel import content as gate
 from orchtrace_otel import spans
+from orchtrace_otel._guard import warn_once
 from orchtrace_otel.content.capture import Capture
 from orchtrace_otel.content.key import key_of
 from orchtrace_otel.content.setup import set_up, wanted
@@ -57,6 +58,7 @@ class _Configured:
     metrics: Metrics | None
 
 
+_SPANS: Final = "spans_undelivered"
 _CONTENT_SECONDS: Final = 10.0
 """How long a shutdown waits for the store of content."""
 
@@ -250,6 +252,16 @@ def shutdown() -> None:
         if isinstance(now.provider.sampler, RecordOurs):
             spans.ignore(now.provider)
             now.provider.force_flush()
+        _own_up(now)
+
+
+def _own_up(last: _Configured) -> None:
+    """Say what was lost beside what the pipeline and the exporters of spans said themselves."""
+    others = losses().items() - dict(last.pipeline.losses).items()
+    told = ", ".join(f"{what}: {n}" for what, n in sorted(others) if what != _SPANS)
+    if told:
+        key = f"losses:{id(last)}"
+        warn_once(key, "orchtrace lost data in this process, beyond the runs: %s", told)
 
 
 # A provider of the host's need not shut down at exit; what is finished is delivered all the same.
@@ -271,7 +283,7 @@ def losses() -> Mapping[str, int]:
     for exporter in _span_exporters(configured.provider):
         spans_lost: object = getattr(exporter, "lost", 0)
         if isinstance(spans_lost, int) and spans_lost:
-            lost["spans_undelivered"] = lost.get("spans_undelivered", 0) + spans_lost
+            lost[_SPANS] = lost.get(_SPANS, 0) + spans_lost
     return lost
 
 

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import time
-from collections import Counter
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -13,6 +10,7 @@ from urllib.parse import parse_qsl
 import orjson
 
 from orchtrace_files._lines import LineFile
+from orchtrace_files._losses import Losses
 from orchtrace_otel.errors import ConfigError
 from orchtrace_otel.schema import dump
 
@@ -52,10 +50,8 @@ class JsonlExporter:
     def __init__(self, traces: Path, rewards: Path, max_bytes: int = DEFAULT_MAX_BYTES) -> None:
         self.traces = LineFile(traces, max_bytes)
         self.rewards = LineFile(rewards, max_bytes)
-        self.losses = LineFile(
-            rewards.with_name(rewards.name.replace("rewards", "losses")), max_bytes
-        )
-        self._lost: dict[str, int] = {}
+        noted = rewards.with_name(rewards.name.replace("rewards", "losses"))
+        self.losses = Losses(noted, "lines", max_bytes)
 
     def export(self, trace: Trace) -> None:
         """Append `trace`.
@@ -91,39 +87,20 @@ class JsonlExporter:
     def shutdown(self) -> None:
         """Write down what was lost; no file is kept open."""
         with suppress(OSError):
-            self._own_up()
+            self.losses.own_up()
 
     def complaints(self) -> list[str]:
         """Say what was lost here, in this process or an earlier one, for `orchtrace doctor`."""
-        lost: Counter[str] = Counter()
-        where = self.losses.path
-        with suppress(OSError), where.open("rb") as lines:
-            if os.fstat(lines.fileno()).st_size == 0:
-                # The file could be made, its first line not be written.
-                return [f"lines were lost, and there was no room to note how many in {where}"]
-            for line in lines:
-                with suppress(ValueError, KeyError, TypeError):
-                    record = orjson.loads(line)
-                    lost[str(record["why"])] += int(record["lost"])
-        return [f"{n} lines were lost ({why}); {where} says when" for why, n in lost.items()]
+        return self.losses.complaints()
 
     def _append(self, file: LineFile, line: bytes) -> int:
         try:
             start = file.append(line)
         except OSError as error:
-            why = error.strerror or type(error).__name__
-            self._lost[why] = self._lost.get(why, 0) + 1
+            self.losses.note(error.strerror or type(error).__name__)
             raise
-        if self._lost:
-            self._own_up()
+        self.losses.own_up()
         return start
-
-    def _own_up(self) -> None:
-        while self._lost:
-            why, count = next(iter(self._lost.items()))
-            record = {"until_unix": int(time.time()), "pid": os.getpid(), "lost": count, "why": why}
-            self.losses.append(orjson.dumps(record))
-            del self._lost[why]
 
 
 def open_jsonl(target: str) -> JsonlExporter:

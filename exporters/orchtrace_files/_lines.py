@@ -47,7 +47,7 @@ class LineFile:
     rename or a removed folder needs no care.
 
     Args:
-        path: Where to append; its folder exists.
+        path: Where to append; its folder is made anew where it is gone.
         max_bytes: Size that a file does not exceed, unless one line alone does.
     """
 
@@ -93,7 +93,11 @@ class LineFile:
     def _locked(self) -> Generator[None, None, None]:
         with _mutex:
             flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
-            descriptor = os.open(self._lock, flags, 0o666)
+            try:
+                descriptor = os.open(self._lock, flags, 0o666)
+            except FileNotFoundError:  # somebody cleared the folder away
+                self._lock.parent.mkdir(parents=True, exist_ok=True)
+                descriptor = os.open(self._lock, flags, 0o666)
             try:
                 fcntl.lockf(descriptor, fcntl.LOCK_EX)
                 yield

@@ -11,12 +11,14 @@ import os
 import threading
 import time
 import uuid
+from collections import Counter
 from contextlib import ExitStack, suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qsl
 from weakref import WeakSet
 
+from orchtrace_files._losses import Losses
 from orchtrace_otel.content.folders import Folder, LocalFolder, open_folder
 from orchtrace_otel.content.store import Store, open_store
 from orchtrace_otel.errors import ConfigError
@@ -73,8 +75,10 @@ class ParquetExporter:
         self._content = content
         self._max_events = max_events
         self._max_seconds = max_seconds
-        self.lost = 0
+        self.dropped: Counter[str] = Counter()
         self._why: str | None = None
+        noted = folder.path / "losses.jsonl" if isinstance(folder, LocalFolder) else None
+        self.losses = Losses(noted, "runs")
         self._begin()
         _open.add(self)
 
@@ -117,8 +121,19 @@ class ParquetExporter:
             self._put()
 
     def shutdown(self) -> None:
-        """Write what was gathered; raises what `flush` does."""
-        self.flush()
+        """Write what was gathered.
+
+        Raises:
+            OSError: If it could not be written; it is lost, for there is no next try.
+        """
+        try:
+            self.flush()
+        except OSError as error:
+            with self._lock:
+                lost, self._traces, self._late, self._events = len(self._traces), [], [], 0
+            self._lose(lost)
+            msg = f"{lost} runs are lost: {self._why}"
+            raise OSError(msg) from error
 
     def compact(self) -> Compacted:
         """Join the small parts of the lake; see `orchtrace_files.compact`."""
@@ -128,9 +143,7 @@ class ParquetExporter:
 
     def complaints(self) -> list[str]:
         """Say what was lost or waits in this process, for `orchtrace doctor`."""
-        told: list[str] = []
-        if self.lost:
-            told.append(f"{self.lost} runs were lost ({self._why}) on their way to {self.folder!r}")
+        told = self.losses.complaints()
         if self._why is not None and self._traces:
             told.append(f"{len(self._traces)} runs wait to be written to {self.folder!r}")
         return told
@@ -152,7 +165,9 @@ class ParquetExporter:
         except OSError as error:
             self._why = error.strerror or str(error)
             raise
-        self._why = None if not self.lost else self._why
+        self._why = None
+        with suppress(OSError):
+            self.losses.own_up()
 
     def _lose_oldest(self) -> None:
         lost = 0
@@ -160,9 +175,15 @@ class ParquetExporter:
             self._events -= len(self._traces.pop(0).events)
             lost += 1
         if lost:
-            self.lost += lost
+            self._lose(lost)
             msg = f"could not write to {self.folder!r} for long ({self._why}); {lost} runs are lost"
             raise OSError(msg)
+
+    def _lose(self, count: int) -> None:
+        self.dropped["runs_unwritten"] += count
+        self.losses.note(self._why or "no room", count)
+        with suppress(OSError):
+            self.losses.own_up()
 
     def _start_timer(self) -> None:
         if self._timer is None and (self._traces or self._late):

@@ -41,10 +41,15 @@ class Traces(_ParamType):
             self.fail(f"there is no {str(path)!r}; `orchtrace demo` makes a first file", param, ctx)
         if not path.is_dir():
             return (path,)
+        from orchtrace_otel.tables.reading import (  # noqa: PLC0415 - of folders alone
+            holds_losses,
+            holds_rewards,
+        )
+
         # Unlike glob this raises where the folder may not be read.
         named = (file for file in path.iterdir() if file.suffix == ".jsonl" and file.is_file())
         found = sorted(named, key=_by_age)
-        files = tuple(file for file in found if not file.stem.endswith(("rewards", "losses")))
+        files = tuple(file for file in found if not (holds_rewards(file) or holds_losses(file)))
         if not files:
             how = "`orchtrace convert` makes them of Parquet and of spans"
             self.fail(f"no *.jsonl in the folder {str(path)!r}; {how}", param, ctx)

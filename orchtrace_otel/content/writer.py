@@ -184,7 +184,7 @@ class Writer:
         try:
             self._output.write(b"".join(lines), kept)
         except OSError as error:
-            self._failed(kept, type(error).__name__)
+            self._failed(kept, error.strerror or type(error).__name__)
 
     def _look(self) -> None:
         """See whether a run's content was deleted: its segment must end, to be collected."""

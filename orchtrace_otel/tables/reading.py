@@ -68,13 +68,23 @@ def read(place: str) -> Iterator[Item]:
 def line_files(folder: Path) -> list[Path]:
     """Return the files of JSON lines in a folder, the oldest first; losses aside."""
     found = [file for file in folder.iterdir() if file.suffix in _LINES and file.is_file()]
-    return sorted((file for file in found if not file.stem.endswith("losses")), key=_by_age)
+    return sorted((file for file in found if not holds_losses(file)), key=_by_age)
 
 
 def _by_age(file: Path) -> tuple[str, bool, str]:
     """Sort `traces.000001.jsonl` before `traces.jsonl`, which is the one in use."""
     stem, _, number = file.stem.partition(".")
     return stem, not number, number
+
+
+def holds_losses(path: Path) -> bool:
+    """Whether a file is one of what could not be written, or an older part of it.
+
+    Example:
+        >>> holds_losses(Path("losses.000001.jsonl")), holds_losses(Path("traces.jsonl"))
+        (True, False)
+    """
+    return path.stem.partition(".")[0].endswith("losses") or ".losses." in path.name
 
 
 def holds_rewards(path: Path) -> bool:

@@ -466,6 +466,24 @@ def test_validate_takes_rewards_that_came_late_for_what_they_are(tmp_path: Path)
     assert "1 fault [orchtrace]" in said
 
 
+def test_a_folder_is_its_traces_whatever_else_jsonl_keeps_there(tmp_path: Path) -> None:
+    """Late rewards and what was lost, their older parts as well, are no traces."""
+    late = {"run_id": document()["trace_id"], "id": "x", "component": "late", "value": 1.0}
+    (tmp_path / "traces.jsonl").write_text(json.dumps(document()) + "\n")
+    (tmp_path / "rewards.000001.jsonl").write_text(json.dumps(late) + "\n")
+    for name in ("losses.jsonl", "losses.000001.jsonl"):
+        (tmp_path / name).write_text('{"lost": 1, "why": "No space left on device"}\n')
+    done = run("validate", tmp_path)
+    assert (done.returncode, done.stdout) == (0, "1 trace in 1 file: 1 sound\n")
+    done = run("show", tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "late" in done.stdout
+    done = run("convert", tmp_path, "--to", f"jsonl:{tmp_path / 'all'}")
+    assert done.returncode == 0
+    assert "1 run written" in done.stdout
+    assert "1 late reward, 0 faults" in done.stdout
+
+
 def test_validate_says_every_fault_with_its_place(tmp_path: Path) -> None:
     """File, line, path, what must hold, what came, and who refuses it; then the counts."""
     negative = document(costs={"tokens": -1, "wall_clock_s": 1})

@@ -7,6 +7,7 @@ import json
 import os
 import random
 import resource
+import shutil
 import signal
 import subprocess
 import sys
@@ -176,18 +177,28 @@ def test_a_place_without_permission_is_refused(tmp_path: Path) -> None:
     assert "got 'Permission denied'; give a place that this process may write" in done.stdout
 
 
-def test_a_folder_that_vanishes_is_a_loss_of_that_trace_alone(tmp_path: Path) -> None:
-    """The trace raises for the pipeline to count; once the folder is back, writing goes on."""
-    exporter = open_jsonl(f"{tmp_path}/traces")
-    for left in (tmp_path / "traces").iterdir():
-        left.unlink()
-    (tmp_path / "traces").rmdir()
-    with pytest.raises(FileNotFoundError):
-        exporter.export(trace("a"))
+def test_a_folder_that_vanishes_is_made_anew(tmp_path: Path) -> None:
+    """Somebody cleared it away while a service runs: no run of the service is lost for it."""
+    exporter = open_jsonl(f"{tmp_path}/deep/traces")
+    shutil.rmtree(tmp_path / "deep")
+    exporter.export(trace("a"))
+    assert [line["trace_id"] for line in lines(tmp_path / "deep/traces/traces.jsonl")] == ["a"]
+    assert exporter.complaints() == []
 
-    (tmp_path / "traces").mkdir()
+
+def test_a_folder_that_vanishes_and_cannot_be_made_is_a_loss_that_is_counted(
+    tmp_path: Path,
+) -> None:
+    """The trace raises for the pipeline to count; once there is a place, writing goes on."""
+    exporter = open_jsonl(f"{tmp_path}/traces")
+    shutil.rmtree(tmp_path / "traces")
+    (tmp_path / "traces").write_text("in the way")
+    with pytest.raises(NotADirectoryError):
+        exporter.export(trace("a"))
+    (tmp_path / "traces").unlink()
     exporter.export(trace("b"))
     assert [line["trace_id"] for line in lines(tmp_path / "traces" / "traces.jsonl")] == ["b"]
+    assert "1 lines were lost (Not a directory)" in exporter.complaints()[0]
 
 
 def test_half_a_line_left_by_a_killed_writer_is_taken_away(tmp_path: Path) -> None:
@@ -260,7 +271,7 @@ def test_what_was_lost_is_written_down_once_there_is_room(
         with pytest.raises(OSError, match="No space left"):
             exporter.export(trace("lost"))
     monkeypatch.undo()
-    assert exporter.complaints() == []
+    assert exporter.complaints() == ["2 lines were lost (No space left on device)"]
 
     exporter.export(trace("kept"))
     exporter.shutdown()

@@ -298,9 +298,35 @@ def test_what_cannot_be_written_for_long_is_lost_oldest_first_and_told(
             deque(map(exporter.export, traces), maxlen=0)
     exporter.flush()
     kept = found(tmp_path / "lake")
-    assert len(kept) + exporter.lost < len(traces)
+    lost = exporter.dropped["runs_unwritten"]
+    assert len(kept) + lost < len(traces)
     assert traces[0].trace_id not in kept
-    assert f"{exporter.lost} runs were lost (Permission denied)" in exporter.complaints()[0]
+    assert f"{lost} runs were lost (Permission denied)" in exporter.complaints()[0]
+
+
+def test_what_cannot_be_written_at_the_end_is_counted_and_told_to_who_comes_later(
+    tmp_path: Path, traces: list[Trace], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """There is no next try: so many runs are lost, and another process's doctor says so."""
+    lake = tmp_path / "lake"
+    exporter = open_parquet(str(lake))
+
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    for one in traces[:3]:
+        exporter.export(one)
+    with monkeypatch.context() as patched:
+        patched.setattr(parquet, "put", refuse)
+        with pytest.raises(OSError, match="3 runs are lost: No space left on device"):
+            exporter.shutdown()
+    assert exporter.dropped == {"runs_unwritten": 3}
+    later = open_parquet(str(lake))
+    [told] = later.complaints()
+    assert told.startswith("3 runs were lost (No space left on device); ")
+    later.export(traces[4])
+    later.shutdown()
+    assert found(lake) == by_id(traces[4:5])
 
 
 def test_joining_small_parts_loses_nothing_and_leaves_large_ones(tmp_path, traces) -> None:

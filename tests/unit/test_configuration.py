@@ -294,6 +294,20 @@ def test_an_exporter_that_fails_is_counted_and_costs_nothing_else(
     assert orchtrace.losses() == {"export_failed:Broken": 1}
 
 
+def test_what_was_lost_beside_the_runs_is_told_at_shutdown(
+    provider: TracerProvider, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What an exporter lost on a thread of its own, with its number, once."""
+
+    class Lossy(Kept):
+        dropped = {"unsent": 7}
+
+    orchtrace.configure(tracer_provider=provider, exporters=[Lossy()])
+    orchtrace.shutdown()
+    orchtrace.shutdown()
+    assert caplog.messages == ["orchtrace lost data in this process, beyond the runs: unsent: 7"]
+
+
 def test_spans_that_no_collector_took_are_counted(provider: TracerProvider) -> None:
     """By the exporters that know how many."""
 

@@ -8,7 +8,6 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
@@ -30,6 +29,7 @@ from orchtrace_otel.exporter import TraceExporter, dropped_by, open_exporter
 from orchtrace_otel.metrics import Metrics, global_metrics
 from orchtrace_otel.model import Trace
 from orchtrace_otel.pipeline import Pipeline
+from orchtrace_otel.provider import made_here
 from orchtrace_otel.rewards import RewardFunction, RewardResult
 from orchtrace_otel.sampling import RecordOurs
 from orchtrace_otel.settings import Settings
@@ -312,20 +312,11 @@ def _provider(
     existing = trace.get_tracer_provider()
     if not isinstance(existing, trace.ProxyTracerProvider):
         return _sdk(existing)
-    made = _made(meter_provider)
-    made.sampler = RecordOurs(made.sampler)
+    made, exporters = made_here(settings, meter_provider)
     trace.set_tracer_provider(made)
-    if settings.otlp_wanted:
-        name = "otlp-grpc:" if settings.otlp_protocol == "grpc" else "otlp:"
-        _add_span_exporter(made, open_exporter(name))
+    for exporter in exporters:
+        _add_span_exporter(made, exporter)
     return made
-
-
-def _made(meter_provider: MeterProvider | None) -> TracerProvider:
-    # Releases of the SDK that keep no metrics of their own take no such argument.
-    keeps_metrics = "meter_provider" in signature(TracerProvider).parameters
-    options: dict[str, Any] = {"meter_provider": meter_provider} if keeps_metrics else {}
-    return TracerProvider(**options)
 
 
 def _sdk(provider: trace.TracerProvider) -> TracerProvider:

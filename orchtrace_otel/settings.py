@@ -32,6 +32,7 @@ class Settings:
         sdk_disabled: Whether `OTEL_SDK_DISABLED` is true.
         otlp_wanted: Whether an `OTEL_` variable asks for an OTLP exporter of spans.
         otlp_protocol: `grpc` or `http/protobuf`, from `OTEL_EXPORTER_OTLP_PROTOCOL`.
+        span_exporters: Others of spans that `OTEL_TRACES_EXPORTER` asks for, by name.
         otel: Every `OTEL_` variable, for reports.
     """
 
@@ -46,6 +47,7 @@ class Settings:
     sdk_disabled: bool = False
     otlp_wanted: bool = False
     otlp_protocol: str = "http/protobuf"
+    span_exporters: tuple[str, ...] = ()
     otel: Mapping[str, str] | None = None
 
     @classmethod
@@ -75,9 +77,8 @@ class Settings:
             queue_size=_positive(env, "ORCHTRACE_QUEUE_SIZE"),
             sdk_disabled=env.get("OTEL_SDK_DISABLED", "").strip().lower() == "true",
             otlp_wanted=_otlp_wanted(env),
-            otlp_protocol=env.get("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL")
-            or env.get("OTEL_EXPORTER_OTLP_PROTOCOL")
-            or "http/protobuf",
+            otlp_protocol=_otlp_protocol(env),
+            span_exporters=tuple(name for name in _chosen(env) if name not in _KNOWN),
             otel={name: value for name, value in env.items() if name.startswith("OTEL_")},
         )
 
@@ -134,10 +135,29 @@ def _positive(env: Mapping[str, str], name: str) -> int:
     return int(text)
 
 
+_OTLP: Final = {"otlp": "", "otlp_proto_http": "http/protobuf", "otlp_proto_grpc": "grpc"}
+"""Names of the official exporters in `OTEL_TRACES_EXPORTER`, and what they alone speak."""
+_KNOWN: Final = frozenset({*_OTLP, "none"})
+
+
+def _chosen(env: Mapping[str, str]) -> tuple[str, ...]:
+    return _list(env.get("OTEL_TRACES_EXPORTER", ""))
+
+
 def _otlp_wanted(env: Mapping[str, str]) -> bool:
-    chosen = _list(env.get("OTEL_TRACES_EXPORTER", ""))
+    chosen = _chosen(env)
     if chosen:
-        return "otlp" in chosen
+        return any(name in _OTLP for name in chosen)
     return bool(
         env.get("OTEL_EXPORTER_OTLP_ENDPOINT") or env.get("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
+    )
+
+
+def _otlp_protocol(env: Mapping[str, str]) -> str:
+    named = next((_OTLP[name] for name in _chosen(env) if _OTLP.get(name)), None)
+    return (
+        named
+        or env.get("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "").strip()
+        or env.get("OTEL_EXPORTER_OTLP_PROTOCOL", "").strip()
+        or "http/protobuf"
     )

@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from opentelemetry import trace as otel_trace
@@ -300,7 +300,7 @@ def test_what_was_lost_beside_the_runs_is_told_at_shutdown(
     """What an exporter lost on a thread of its own, with its number, once."""
 
     class Lossy(Kept):
-        dropped = {"unsent": 7}
+        dropped: ClassVar = {"unsent": 7}
 
     orchtrace.configure(tracer_provider=provider, exporters=[Lossy()])
     orchtrace.shutdown()
@@ -418,6 +418,59 @@ print(trace.get_tracer_provider() is provider, team() is not None)
         )
         == "opentelemetry.sdk.trace []\nTrue\nTrue\nNone\nTrue True\n"
     )
+
+
+EXPORTERS = """
+import logging, sys
+logging.basicConfig(format="%(message)s", stream=sys.stdout)
+orchtrace.configure(exporters=[])
+from orchtrace_otel import configuration
+exporters = configuration._span_exporters(trace.get_tracer_provider())
+print([" ".join(kind.__module__ for kind in type(one).__mro__) for one in exporters])
+orchtrace.shutdown()
+"""
+ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"
+
+
+@pytest.mark.parametrize(
+    ("environment", "said"),
+    [
+        ({"OTEL_TRACES_EXPORTER": "console"}, "opentelemetry.sdk.trace.export"),
+        ({"OTEL_TRACES_EXPORTER": "none"}, "[]"),
+        (
+            {"OTEL_TRACES_EXPORTER": "zipkin"},
+            "OTEL_TRACES_EXPORTER must name exporters of spans that are installed (console, ",
+        ),
+        ({"OTEL_TRACES_EXPORTER": "otlp_proto_grpc"}, "opentelemetry.exporter.otlp.proto.grpc"),
+        (
+            {"OTEL_EXPORTER_OTLP_PROTOCOL": "http/json", ENDPOINT: "http://127.0.0.1:1"},
+            "OTEL_EXPORTER_OTLP_PROTOCOL must be http/protobuf or grpc, got 'http/json'; ",
+        ),
+        (
+            {ENDPOINT: "127.0.0.1:1"},
+            "OTEL_EXPORTER_OTLP_ENDPOINT must begin with http:// or https://, got one that does",
+        ),
+    ],
+    ids=str,
+)
+def test_what_otel_variables_ask_of_a_provider_made_here_is_done_or_said(
+    environment: dict[str, str], said: str
+) -> None:
+    """Nothing that somebody asked for is left out in silence."""
+    assert said in run(TEAM + EXPORTERS, **environment)
+
+
+def test_what_the_sdk_refuses_of_its_environment_is_an_error_of_ours() -> None:
+    """As for any other wrong variable; it names it, and no provider is set."""
+    code = """
+try:
+    orchtrace.configure(exporters=[])
+except orchtrace.ConfigError as error:
+    print(error, type(trace.get_tracer_provider()).__name__)
+"""
+    said = run(TEAM + code, OTEL_SPAN_LINK_COUNT_LIMIT="many")
+    assert "OTEL_SPAN_LINK_COUNT_LIMIT" in said
+    assert said.endswith("ProxyTracerProvider\n")
 
 
 def test_the_disabled_sdk_is_honoured() -> None:

@@ -87,6 +87,8 @@ def test_an_unknown_capture_mode_captures_nothing(value: str) -> None:
         ({}, False),
         ({"OTEL_TRACES_EXPORTER": "otlp"}, True),
         ({"OTEL_TRACES_EXPORTER": "console,otlp"}, True),
+        ({"OTEL_TRACES_EXPORTER": "console"}, False),
+        ({"OTEL_TRACES_EXPORTER": "otlp_proto_grpc"}, True),
         ({"OTEL_TRACES_EXPORTER": "none"}, False),
         ({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://x"}, True),
         ({"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "http://x"}, True),
@@ -99,6 +101,12 @@ def test_spans_are_shipped_only_where_a_variable_asks(
 ) -> None:
     """A process that nobody pointed at a collector must not look for one."""
     assert Settings.from_env(environment).otlp_wanted is wanted
+
+
+def test_other_exporters_of_spans_are_named_and_an_official_one_says_what_it_speaks() -> None:
+    """As the SDK's own set-up takes them."""
+    read = Settings.from_env({"OTEL_TRACES_EXPORTER": "console, otlp_proto_grpc, none"})
+    assert (read.span_exporters, read.otlp_protocol) == (("console",), "grpc")
 
 
 @pytest.mark.parametrize("value", ["", "false", "0", "no"])

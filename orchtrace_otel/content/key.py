@@ -60,6 +60,7 @@ def key_of(store: Path) -> str:
 
 def _unusable(where: str, error: OSError) -> str:
     return (
-        f"ORCHTRACE_STORE must be a folder that can be written, got {where} "
-        f"({type(error).__name__}); choose another one or unset it"
+        f"a store of content must be a folder that can be written, got {where} "
+        f"({error.strerror or type(error).__name__}); choose another one, "
+        "or unset ORCHTRACE_STORE where that names it"
     )

@@ -24,7 +24,6 @@ _HOW_TO_INSTALL: Final = (
     "run: pip install 'orchtrace-otel[collect]'"
 )
 _NONE: Final = "none"
-_MOST_FILES: Final = 2**20
 _MIB: Final = 2**20
 
 
@@ -124,15 +123,13 @@ def command(**given: Any) -> int:
 
 
 def _leave() -> NoReturn:
-    """End the process, with no more than what was printed to be written.
+    """End the process, with no more than what was printed to be written."""
+    from orchtrace_otel.collect.ending import hang_up  # noqa: PLC0415 - needs the extra
 
-    Connections first and at once: the kernel frees memory before it closes them, and what
-    comes meanwhile would be on a connection that is reset.
-    """
     logging.shutdown()
     sys.stdout.flush()
     sys.stderr.flush()
-    os.closerange(3, _MOST_FILES)
+    hang_up()
     os._exit(0)
 
 

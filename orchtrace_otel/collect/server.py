@@ -6,14 +6,12 @@ import asyncio
 import fcntl
 import gc
 import logging
-import select
 import signal
 import socket
 import sqlite3
 import ssl
 import sys
-from collections.abc import Callable, Generator, Iterable
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, Final, Literal
@@ -26,6 +24,7 @@ from orchtrace_otel.collect.admission import Bounds
 from orchtrace_otel.collect.archive import Archive
 from orchtrace_otel.collect.builder import Builder
 from orchtrace_otel.collect.closing import Closer
+from orchtrace_otel.collect.ending import Server
 from orchtrace_otel.collect.index import Index
 from orchtrace_otel.collect.intake import Intake
 from orchtrace_otel.collect.metrics import Metrics
@@ -50,10 +49,9 @@ _DRAIN_S: Final = 3.0
 """How long, at the end, senders are told to come back before the ways in close: until none
 came for the first of these, and for the second at most."""
 
-_LAST_QUIET_S: Final = 0.05
+_LAST_QUIET_S: Final = 0.005
 """How long nobody may have called over gRPC before it closes, `_DRAIN_S` at most."""
 
-_LOOK_S: Final = 0.002
 _KEEP_ALIVE_S: Final = 75
 """How long a connection may be silent: longer than exporters wait between two batches."""
 
@@ -194,50 +192,6 @@ class Collector:
             part.close()
 
 
-class _Server(uvicorn.Server):
-    """Uvicorn without signal handlers of its own; ours end both ways in.
-
-    It closes where nothing is unread: the kernel resets a connection with bytes that nobody
-    took, and one that nobody accepted, and some senders do not send again what was on it.
-    """
-
-    @contextmanager
-    def capture_signals(self) -> Generator[None, None, None]:
-        yield
-
-    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Accept and read what has come, then close; what is read is answered first."""
-        loop = asyncio.get_running_loop()
-        until = loop.time() + _QUIET_S
-        while _are_readable(sockets or ()) and loop.time() < until:
-            await asyncio.sleep(0)
-        for server in self.servers:
-            server.close()
-        await asyncio.sleep(_LOOK_S)
-        while self._is_asked() and loop.time() < until:
-            await asyncio.sleep(_LOOK_S)
-        await super().shutdown(sockets)
-
-    def _is_asked(self) -> bool:
-        """Whether a connection has said something that is unread, or has only come."""
-        connections: list[Any] = list(self.server_state.connections)
-        if any(connection.cycle is None for connection in connections):
-            return True
-        return _are_readable(
-            connection.transport.get_extra_info("socket")
-            for connection in connections
-            if connection.cycle.response_complete and not connection.transport.is_closing()
-        )
-
-
-def _are_readable(sockets: Iterable[socket.socket]) -> bool:
-    """Whether one of these has something that is unread, or somebody who is not accepted."""
-    waiting = select.poll()
-    for one in sockets:
-        waiting.register(one, select.POLLIN)
-    return bool(waiting.poll(0))
-
-
 def _tune() -> None:
     """Set this process up for what it does: many objects at once, of which few are cyclic."""
     sys.setswitchinterval(_SWITCH_S)
@@ -261,9 +215,9 @@ async def serve(
     Args:
         options: What to do.
         listening: Called with the addresses of HTTP and gRPC once requests are taken.
-        leave: Called when all is done but to close gRPC; it may end the process. A gRPC
-            server that is closed says CANCELLED to calls that come just then, after which
-            some senders do not come back. What the end of a process closes says UNAVAILABLE.
+        leave: Called when all is done but to close gRPC; it may hang up and end the process.
+            A gRPC server that is closed says CANCELLED to calls that come just then, after
+            which some senders do not come back; who is hung up on sees UNAVAILABLE.
 
     Raises:
         ConfigError: If an address cannot be listened on, or TLS is half given.
@@ -351,7 +305,7 @@ def _http(options: Options, collector: Collector) -> uvicorn.Server:
         ssl_keyfile=options.key,
         timeout_graceful_shutdown=_GRACE_S,
     )
-    return _Server(config)
+    return Server(config, _QUIET_S)
 
 
 def _bound(option: str, address: Address) -> socket.socket:

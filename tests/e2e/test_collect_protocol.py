@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import http.client
 import random
 import resource
 import signal
@@ -10,8 +11,10 @@ import ssl
 import subprocess
 import sys
 import threading
+import time
 import zlib
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -565,6 +568,31 @@ def test_who_comes_while_it_ends_is_told_to_come_back(tmp_path: Path) -> None:
     assert {error.code() for error in failed} == {grpc.StatusCode.UNAVAILABLE}
     details = dict(failed[0].trailing_metadata())["grpc-status-details-bin"]
     assert Status.FromString(details).details[0].Is(RetryInfo.DESCRIPTOR)
+
+
+def test_no_call_on_a_kept_connection_goes_without_an_answer(tmp_path: Path) -> None:
+    """While it ends each connection is closed by an answer that says so, and by nothing else."""
+    held = Collecting(tmp_path, "--grace", "0.1", "--fsync", "never")
+    held.start()
+    body = a_request().SerializeToString()
+
+    def last_answer(number: int) -> int:
+        dice = random.Random(number)  # noqa: S311 - a load, not a secret
+        connection = http.client.HTTPConnection("127.0.0.1", held.http_port, timeout=30)
+        while True:
+            connection.request("POST", "/v1/traces", body, PROTOBUF)
+            answer = connection.getresponse()
+            answer.read()
+            if answer.getheader("connection") == "close":
+                return answer.status
+            assert answer.status == 200
+            time.sleep(dice.random() / 10)  # as a sender does that waits for more spans
+
+    with ThreadPoolExecutor(16) as senders:
+        answers = [senders.submit(last_answer, number) for number in range(16)]
+        eventually(lambda: held.metric("requests_total", "traces:accepted") > 50)
+        assert held.stop() == 0
+        assert {answer.result(30) for answer in answers} <= {200, 503}
 
 
 @pytest.mark.parametrize("way", ["http", "grpc"])

@@ -6,11 +6,11 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from orchtrace_otel.rewards.facts import Facts
-from orchtrace_otel.rewards.families.assignments import assignments, lasting
+from orchtrace_otel.rewards.families.assignments import Assignments, assignments, lasting
 from orchtrace_otel.rewards.families.orchestration.parallel import peak_of_agents
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
 MOST: Final = 64
 """Assignments beyond which pairs are not compared inline: their number grows by the square."""
@@ -43,11 +43,28 @@ def sibling_pairs(facts: Facts) -> Pairs | None:
         return Pairs(0, 0)
     if not facts.is_causal or len(found.places) > MOST:
         return None
+    pairs = sum([len(group) * (len(group) - 1) // 2 for group in groups])
+    if all(_in_turn(group, found, facts.graph.causes) for group in groups):
+        return Pairs(pairs, pairs)
     reached = _carry(facts, found.opened)
     ends = [0 if closed is None else reached[closed] for closed in found.closed]
     overlaps = not facts.is_timed or facts.share(peak_of_agents) > 1
-    connected = sum(_connected(group, ends, overlaps=overlaps) for group in groups)
-    return Pairs(sum(len(group) * (len(group) - 1) // 2 for group in groups), connected)
+    return Pairs(pairs, sum([_connected(group, ends, overlaps=overlaps) for group in groups]))
+
+
+def _in_turn(
+    group: Iterable[int], found: Assignments, causes: Sequence[Collection[int | None]]
+) -> bool:
+    """Whether each began because the one before had ended; it then leads into all that follow."""
+    before: int | None = None
+    for number in group:
+        opening, closing = found.opened[number], found.closed[number]
+        if opening is None or closing is None or opening not in causes[closing]:
+            return False
+        if before is not None and before not in causes[opening]:
+            return False
+        before = closing
+    return True
 
 
 def _carry(facts: Facts, opened: Iterable[int | None]) -> Sequence[int]:
@@ -58,12 +75,8 @@ def _carry(facts: Facts, opened: Iterable[int | None]) -> Sequence[int]:
         if opening is not None:
             reached[opening] = 1 << number
     for place in facts.graph.order:
-        sources = causes[place]
-        if len(sources) == 1:
-            reached[place] |= reached[sources[0]]
-            continue
         held = reached[place]
-        for cause in sources:
+        for cause in causes[place]:
             held |= reached[cause]
         reached[place] = held
     return reached
@@ -71,10 +84,10 @@ def _carry(facts: Facts, opened: Iterable[int | None]) -> Sequence[int]:
 
 def _connected(group: Sequence[int], ends: Sequence[int], *, overlaps: bool) -> int:
     mask = sum([1 << number for number in group])
-    before = [(number, ends[number] & (mask ^ 1 << number)) for number in group]
-    count = sum([bits.bit_count() for _, bits in before])
+    before = {number: ends[number] & (mask ^ 1 << number) for number in group}
+    count = sum([bits.bit_count() for bits in before.values()])
     # Only what goes on at once can lead into each other; such a pair was counted twice.
-    return count - (_mutual(dict(before)) if overlaps else 0)
+    return count - _mutual(before) if overlaps else count
 
 
 def _mutual(before: Mapping[int, int]) -> int:

@@ -39,7 +39,7 @@ class Marks:
         """Write the rewards of single events, beside those that are there."""
         self._own(found)
         for place, numbers in found.items():
-            keys = _writable(self._events[place])
+            keys: Any = self._events[place].keys
             if "rewards" not in keys:
                 keys["rewards"] = numbers
             elif isinstance(keys["rewards"], dict):  # what else others keep there stays
@@ -52,7 +52,7 @@ class Marks:
             return
         place = len(self._events) - 1
         self._own((place,))
-        keys = _writable(self._events[place])
+        keys: Any = self._events[place].keys
         all_flags = {*keys.get("flags", ()), *flags}
         if all_flags:
             keys["flags"] = sorted(all_flags)
@@ -77,7 +77,3 @@ class Marks:
                 self._copied.add(place)
                 one = self._events[place]
                 self._events[place] = Event(one.id, one.t, one.type, one.agent, {**one.keys})
-
-
-def _writable(event: Event) -> dict[str, Any]:
-    return cast("dict[str, Any]", event.keys)

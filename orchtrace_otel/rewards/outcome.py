@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from orchtrace_otel.rewards.given import TASK
@@ -76,10 +77,11 @@ def _candidates(trace: Trace, given: Iterable[Reward]) -> dict[str, Outcome]:
     return found
 
 
-def _builtin_names() -> set[str]:
+@cache
+def _builtin_names() -> frozenset[str]:
     from orchtrace_otel.rewards.builtin import COMPONENTS  # noqa: PLC0415 - it reads outcomes
 
-    return {one.name for one in COMPONENTS}
+    return frozenset([one.name for one in COMPONENTS])
 
 
 def _sort(

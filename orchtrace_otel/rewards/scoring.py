@@ -62,6 +62,7 @@ def score_facts(
     topology = _topology(facts) or trace.topology
     given, failed = _ask(trace, functions, findings, topology)
     facts.settle(find_outcome(trace, given))
+    kept = _kept(trace)  # before anything is written
     marks = Marks(trace, fresh=fresh)
     if facts.outcome is not None and not _credited(facts, findings, marks):
         findings.failed.add("reward_failed:credit")
@@ -74,7 +75,7 @@ def score_facts(
         trace.task_id,
         marks.events(),
         trace.edges,
-        {**_kept(trace), **_of_team(given), **findings.team},
+        {**kept, **_of_team(given), **findings.team},
         trace.costs,
         trace.system,
         topology,

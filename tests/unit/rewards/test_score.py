@@ -228,6 +228,14 @@ def test_a_trace_of_others_gets_what_can_be_known():
     assert scored.flags == ()
 
 
+def test_a_number_that_has_a_name_of_credit_stays_as_it_is(fork3):
+    """A trace that is dropped is scored to what another is: our own records are not yet there."""
+    given = replace(fork3, rewards={"task": 1.0, "credit_flow": 5.0})
+    scored = score(given)
+    assert scored.rewards["credit_flow"] == 5.0
+    assert score(Trace.from_dict(given.to_dict()), fresh=True) == scored
+
+
 def test_an_empty_trace_is_scored():
     """Nothing is no error."""
     assert score(Trace("run", "task", ())).events == ()

@@ -16,7 +16,7 @@ from orchtrace_otel.exporter import TraceExporter, open_exporter
 from orchtrace_otel.tables.spool import Spool
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
 _SHOWN = 5
 
@@ -40,16 +40,11 @@ def command(places: tuple[str, ...], *, target: str, compact: bool) -> int:
     after it. Traces do not become OTLP again: a trace says what happened, not which spans told
     it. Keep the spans, or have a collector write them.
     """
-    if target.partition(":")[0].startswith("otlp"):
-        msg = "traces cannot be turned into spans again; convert writes jsonl: and parquet:"
-        raise click.BadParameter(msg, param_hint="--to")
     if not compact and any(_is_target(place, target) for place in places):
         msg = f"must be another place than IN, where the runs would be twice, got {target!r}"
         raise click.BadParameter(msg, param_hint="--to")
-    exporter = open_exporter(target)
-    if not isinstance(exporter, TraceExporter):
-        msg = f"must name an exporter of traces, got {target!r}"
-        raise click.BadParameter(msg, param_hint="--to")
+    exporter = _opened(target)
+    known = _complaints(exporter)
     with Spool() as spool:
         faults = _read(spool, places)
         counts = spool.counts
@@ -59,9 +54,12 @@ def command(places: tuple[str, ...], *, target: str, compact: bool) -> int:
             for run_id, reward in spool.orphans():
                 exporter.amend(run_id, reward)
             exporter.flush(600)
-            _complain(exporter)
+            # What earlier processes left there is for `doctor` to tell.
+            left = [one for one in _complaints(exporter) if one not in known]
+    for complaint in left:
+        print_error(complaint)
     tell(
-        f"{counted(counts.runs, 'run')} written to {target}; "
+        f"{counted(counts.runs, 'run')} {'given' if left else 'written'} to {target}; "
         f"{counted(counts.superseded, 'older revision')} left out, "
         f"{counted(counts.late, 'late reward')}, {counted(faults, 'fault')}"
     )
@@ -70,7 +68,18 @@ def command(places: tuple[str, ...], *, target: str, compact: bool) -> int:
     is_empty = not counts.runs and not counts.late
     if is_empty and not faults:
         print_error(f"no run in {', '.join(places)}")
-    return int(faults > 0 or is_empty)
+    return int(faults > 0 or is_empty or bool(left))
+
+
+def _opened(target: str) -> TraceExporter:
+    if target.partition(":")[0].startswith("otlp"):
+        msg = "traces cannot be turned into spans again; convert writes jsonl: and parquet:"
+        raise click.BadParameter(msg, param_hint="--to")
+    exporter = open_exporter(target)
+    if not isinstance(exporter, TraceExporter):
+        msg = f"must name an exporter of traces, got {target!r}"
+        raise click.BadParameter(msg, param_hint="--to")
+    return exporter
 
 
 def _is_target(place: str, target: str) -> bool:
@@ -96,9 +105,9 @@ def _read(spool: Spool, places: Iterable[str]) -> int:
     return faults
 
 
-def _complain(exporter: Any) -> None:
-    for complaint in getattr(exporter, "complaints", list[str])():
-        print_error(complaint)
+def _complaints(exporter: Any) -> list[str]:
+    complain: Callable[[], list[str]] | None = getattr(exporter, "complaints", None)
+    return [] if complain is None else complain()
 
 
 class _Closed:

@@ -136,13 +136,30 @@ def test_runs_go_to_parquet_and_back_unchanged(recorded, tmp_path: Path) -> None
 
 
 def test_runs_that_a_url_does_not_take_wait_and_are_told(recorded, tmp_path: Path) -> None:
-    """Nobody listens: they are in the spool, and the command says so."""
+    """Nobody listens: they are in the spool, and the command says so, to a script as well."""
     target = "http:http://127.0.0.1:9/runs#spool=spool"
     done = run("convert", "in", "--to", target, cwd=tmp_path)
-    assert done.returncode == 0
+    assert done.returncode == 1
+    assert "12 runs given to http:" in done.stdout
     assert "bytes wait in" in " ".join(done.stderr.split())
     waiting = b"".join(path.read_bytes() for path in (tmp_path / "spool").rglob("*.jsonl"))
     assert waiting.count(b"\n") == 12
+
+
+def test_what_others_lost_in_a_place_is_no_fault_of_who_writes_there(
+    recorded, tmp_path: Path
+) -> None:
+    """`doctor` tells it."""
+    (tmp_path / "lake").mkdir()
+    (tmp_path / "lake" / "losses.jsonl").write_text('{"lost": 3, "why": "No space left"}\n')
+    done = run("convert", "in", "--to", "parquet:lake", cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "12 runs written" in done.stdout
+    done = run("convert", "lake", "--to", "jsonl:back.jsonl", cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    done = run("doctor", cwd=tmp_path, ORCHTRACE_EXPORTERS="parquet:lake")
+    assert done.returncode == 1
+    assert "3 runs were lost (No space left)" in " ".join(done.stdout.split())
 
 
 def test_a_file_that_holds_no_run_is_told(tmp_path: Path) -> None:

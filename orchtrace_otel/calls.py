@@ -167,14 +167,16 @@ def _close_run(run: Run, plan: Plan, result: object, error: BaseException | None
     """Stop the run that a call began, with the reward that its result earns."""
     status, reason = spans.outcome(error)
     run.root.owner = None
-    if plan.reward is not None and error is None:
-        from orchtrace_otel.rewards.given import given_rewards  # noqa: PLC0415 - only who gives any
+    try:
+        if plan.reward is not None and error is None:
+            from orchtrace_otel.rewards.given import given_rewards  # noqa: PLC0415 - who gives any
 
-        for reward in given_rewards(plan.reward, result, run.flag):
-            run.record(reward)
-    run.close(
-        stop_reason=reason,
-        stop_detail=None if error is None else spans.error_type(error),
-        status=status,
-        error=error if status == "error" else None,
-    )
+            for reward in given_rewards(plan.reward, result, run.flag):
+                run.record(reward)
+    finally:  # an interrupt that comes in the middle of it is the host's
+        run.close(
+            stop_reason=reason,
+            stop_detail=None if error is None else spans.error_type(error),
+            status=status,
+            error=error if status == "error" else None,
+        )

@@ -19,6 +19,7 @@ from orchtrace_otel import adapter as adapters
 from orchtrace_otel import attributes as a
 from orchtrace_otel import content as gate
 from orchtrace_otel import spans
+from orchtrace_otel._arguments import check_judge
 from orchtrace_otel._guard import warn_once
 from orchtrace_otel.content.capture import Capture
 from orchtrace_otel.content.key import key_of
@@ -375,9 +376,7 @@ def _rewards(
         if not isinstance(cast("object", name), str) or not name:
             msg = f"rewards must have texts as names, got {name!r}; write {{'name': ...}}"
             raise ConfigError(msg)
-        if not callable(function):
-            msg = f"reward {name!r} must be callable with a trace, got {function!r}"
-            raise ConfigError(msg)
+        check_judge(f"reward {name!r} must be callable with a trace", function)
         if name in seen:  # the later one's number would stand in the place of the other's
             msg = f"rewards must have a name each, got {name!r} twice; write {{'name': ...}}"
             raise ConfigError(msg)

@@ -23,6 +23,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeVar, cast, overload
 
 from orchtrace_otel import adapter as adapters
+from orchtrace_otel._arguments import check_judge, check_tags, check_text
 from orchtrace_otel.calls import Plan
 from orchtrace_otel.errors import ConfigError
 from orchtrace_otel.wrapping import SELF, trace_function
@@ -147,7 +148,7 @@ def agent(target: Any = None, /, *, name: str | None = None, role: str | None = 
         >>> search("who?")
         'WHO?'
     """
-    _check_text("agent", "role", role)
+    check_text("agent", "role", role)
     return _decorate("agent", target, name, role=role)
 
 
@@ -216,26 +217,8 @@ def team(
     Raises:
         ConfigError: If an argument does not hold what it must.
     """
-    _check_text("team", "task_id", task_id)
-    if reward is not None and not callable(reward):
-        msg = f"@team needs a reward that can be called with the result, got {reward!r}"
-        raise ConfigError(msg)
-    _check_tags(tags)
+    check_text("team", "task_id", task_id)
+    if reward is not None:
+        check_judge("@team needs a reward that can be called with the result", reward)
+    check_tags(tags)
     return _decorate("team", target, name, task_id=task_id, tags=tags, reward=reward)
-
-
-def _check_tags(tags: Any) -> None:
-    if tags is None:
-        return
-    if not isinstance(tags, Mapping):
-        msg = f"@team needs tags to be a mapping of texts to texts, got {tags!r}"
-        raise ConfigError(msg)
-    for key, value in cast("Mapping[object, object]", tags).items():
-        _check_text("team", "a key of tags", key)
-        _check_text("team", f"tags[{key!r}]", value)
-
-
-def _check_text(kind: str, what: str, value: object) -> None:
-    if value is not None and not (isinstance(value, str) and value):
-        msg = f"@{kind} needs {what} to be a text with something in it, got {value!r}"
-        raise ConfigError(msg)

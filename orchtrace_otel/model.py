@@ -372,17 +372,17 @@ def _one_of(words: tuple[str, ...]) -> Callable[[object], bool]:
 
 
 _OF_A_REWARD: Final = (
-    ("id", _is_text, "a text"),
-    ("component", _is_text, "a text"),
+    ("id", _is_text, "a text of UTF-8"),
+    ("component", _is_text, "a text of UTF-8"),
     ("value", _is_number, "a finite number"),
     ("family", _one_of(FAMILIES), f"one of {', '.join(FAMILIES)}"),
     ("unit", _one_of(UNITS), f"one of {', '.join(UNITS)}"),
-    ("target", _or_none(_is_text), "a text"),
+    ("target", _or_none(_is_text), "a text of UTF-8"),
     ("estimator", _one_of(ESTIMATORS), f"one of {', '.join(ESTIMATORS)}"),
     ("provisional", _is_whole, "True or False"),
     ("n", _or_none(_is_whole), "a whole number of 64 bits"),
     ("se", _or_none(_is_number), "a finite number"),
-    ("version", _or_none(_is_text), "a text"),
+    ("version", _or_none(_is_text), "a text of UTF-8"),
 )
 """Each field of a reward, whether a value may be in it, and what must hold."""
 

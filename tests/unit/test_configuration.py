@@ -208,6 +208,10 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "a reward that cannot be called": ({"rewards": [3]}, "must be callable with a trace, got 3"),
     "a named reward that cannot": ({"rewards": {"x": 3}}, "reward 'x' must be callable"),
+    "a reward of two arguments": (
+        {"rewards": {"x": lambda trace, other: 1}},
+        r"reward 'x' must be callable with a trace, got .*, which takes \(trace, other\)",
+    ),
     "a reward nobody knows": (
         {"rewards": ["nope"]},
         r"names of installed reward functions.*'nope'",

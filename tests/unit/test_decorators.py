@@ -821,6 +821,10 @@ def test_what_cannot_be_traced_is_refused(target: object) -> None:
         orchtrace.agent(target)
 
 
+async def give(result: object) -> float:
+    return float(bool(result))
+
+
 @pytest.mark.parametrize(
     ("decorate", "says"),
     [
@@ -841,6 +845,8 @@ def test_what_cannot_be_traced_is_refused(target: object) -> None:
         (lambda: orchtrace.team("t", tags={1: "a"}), "a key of tags to be a text.*got 1"),  # type: ignore[dict-item]
         (lambda: orchtrace.team("t", tags=["a"]), r"tags to be a mapping.*got \['a'\]"),  # type: ignore[call-overload]
         (lambda: orchtrace.team("t", reward=3), "reward that can be called.*got 3"),  # type: ignore[call-overload]
+        (lambda: orchtrace.team("t", reward=lambda: 1.0), r"got <function.*, which takes \(\)"),  # type: ignore[call-overload,misc]
+        (lambda: orchtrace.team("t", reward=give), "would have to be awaited"),  # type: ignore[call-overload]
     ],
 )
 def test_a_wrong_argument_is_refused_at_its_line(decorate: Callable[[], object], says: str) -> None:

@@ -728,6 +728,22 @@ def test_a_reward_function_that_fails_costs_the_reward_not_the_run(
     assert captured.trace.events[-1]["status"] == "ok"
 
 
+def test_an_interrupt_in_a_reward_function_is_the_hosts_and_ends_the_run() -> None:
+    """The trace is whole, and nothing stays open."""
+
+    def judge(_: object) -> float:
+        raise KeyboardInterrupt
+
+    @orchtrace.team(reward=judge)
+    def team() -> str:
+        return "done"
+
+    with recording() as captured, pytest.raises(KeyboardInterrupt):
+        team()
+    assert captured.trace.stop["stop_reason"] == "information_complete"
+    assert captured.started == captured.ended
+
+
 def test_a_run_that_failed_gets_no_reward_from_its_function() -> None:
     """There is no result to rate."""
 
@@ -771,7 +787,7 @@ def test_a_reward_that_is_unsound_costs_itself_alone(caplog: pytest.LogCaptureFi
         team()
     assert captured.trace.flags == ("rewards_unreadable",)
     assert given_rewards(captured.trace) == {"sound": 1.0}
-    assert "a reward's component must be a text; the reward is lost" in caplog.text
+    assert "a reward's component must be a text of UTF-8; the reward is lost" in caplog.text
 
 
 @pytest.mark.swallows_errors

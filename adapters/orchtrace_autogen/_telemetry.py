@@ -29,7 +29,7 @@ from orchtrace_autogen._work import recording
 from orchtrace_otel import attributes as a
 from orchtrace_otel._guard import guarded
 from orchtrace_otel.adapter import Patches
-from orchtrace_otel.spans import Scope, is_suppressed
+from orchtrace_otel.spans import Scope, all_writable, is_suppressed, writable
 
 REUSE: Final = "reuse"
 """AutoGen's spans of agents and tools are made, and say which of our spans they repeat."""
@@ -163,7 +163,10 @@ class Telemetry:
             attributes[a.ACTIVATION] = scope.activation.span_id
             attributes[a.INSTANCE] = scope.activation.instance
         return self._tracer(scope).start_span(
-            f"{operation} {name}", context=context, kind=kind, attributes=attributes
+            writable(f"{operation} {name}"),
+            context=context,
+            kind=kind,
+            attributes=all_writable(attributes),
         )
 
     def _tracer(self, scope: Scope | None) -> Tracer:

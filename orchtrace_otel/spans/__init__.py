@@ -23,6 +23,7 @@ from orchtrace_otel.spans._opening import (
 )
 from orchtrace_otel.spans._outcome import error_type, outcome, outcomes
 from orchtrace_otel.spans._run import Run
+from orchtrace_otel.spans._text import all_writable, writable
 from orchtrace_otel.spans._tracing import (
     Attributes,
     Follower,
@@ -49,6 +50,7 @@ __all__ = [
     "Tracing",
     "Value",
     "Watcher",
+    "all_writable",
     "current",
     "error_type",
     "ignore",
@@ -70,4 +72,5 @@ __all__ = [
     "tracing",
     "use",
     "watchers",
+    "writable",
 ]

@@ -10,6 +10,7 @@ from autogen_agentchat.teams import RoundRobinGroupChat
 from autogen_agentchat.tools import AgentTool
 from autogen_core.tools import BaseTool, FunctionTool
 from opentelemetry import trace as otel
+from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
 
 import orchtrace_otel as orchtrace
 from orchtrace_otel.builder import SpanRecord, build, foreign_attributes
@@ -75,6 +76,17 @@ def test_mode_decides_which_spans_of_autogen_there_are(mode, recorded, script) -
             instance = around.attributes["orchtrace.agent.instance_id"]
             assert span.attributes["orchtrace.agent.instance_id"] == instance
             assert span.attributes["orchtrace.activation"] == f"{around.context.span_id:016x}"
+
+
+def test_ids_that_a_model_broke_off_reach_a_collector(mode, recorded, script, caplog) -> None:
+    """Half a surrogate pair in the id of a call would lose the batch with it, in any span."""
+    call = script.calls(("c\ud83d", "add", '{"a": 1, "b": 2}'))
+    team = RoundRobinGroupChat([script.agent("first", call, tools=[add])], max_turns=1)
+    asyncio.run(team.run(task="go"))
+    assert encode_spans(recorded.spans).ByteSize()
+    assert "Failed to encode" not in caplog.text
+    ids = {span.attributes.get("gen_ai.tool.call.id") for span in recorded.spans}
+    assert ids - {None} == {"c\ufffd"}
 
 
 def test_trace_is_the_same_in_every_mode(script, read, monkeypatch) -> None:

@@ -29,7 +29,9 @@ class Bounds:
         span_bytes: Of one span, encoded; larger ones are rejected.
         span_attributes: Of one span; a span with more is rejected.
         span_links: Of one span; a span with more is rejected.
-        in_flight_bytes: Of requests being read and checked; beyond it senders wait.
+        body_s: Seconds that a body may take: it holds room that others wait for.
+        in_flight: Requests being read and checked; further ones come back.
+        in_flight_bytes: Of these; beyond it senders wait, or come back.
         waiting_bytes: Of spans acknowledged and not yet taken up, or waiting for a slow
             disk; beyond it senders wait.
         open_traces: OTel traces open at once; beyond it the one silent for longest closes.
@@ -41,6 +43,8 @@ class Bounds:
     span_bytes: int = 2**20
     span_attributes: int = 2_000
     span_links: int = 5_000
+    body_s: float = 30.0
+    in_flight: int = 512
     in_flight_bytes: int = 128 * 2**20
     waiting_bytes: int = 64 * 2**20
     open_traces: int = 20_000
@@ -65,36 +69,60 @@ class RefusedError(Exception):
 
 
 class InFlight:
-    """How many bytes of requests are being read and checked.
+    """How many requests are being read and checked, and how many bytes they have.
+
+    Args:
+        most: Requests.
+        most_bytes: Bytes.
 
     Example:
-        >>> room = InFlight(10)
-        >>> with room.of(10):
-        ...     room.held
-        10
-        >>> room.held
-        0
+        >>> room = InFlight(1, 10)
+        >>> with room.request(), room.of(10):
+        ...     room.count, room.held
+        (1, 10)
+        >>> room.count, room.held
+        (0, 0)
     """
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, most: int, most_bytes: int) -> None:
+        self.count = 0
         self.held = 0
         self._most = most
+        self._most_bytes = most_bytes
+
+    @contextmanager
+    def request(self) -> Generator[None, None, None]:
+        """Count a request, whatever its size.
+
+        Raises:
+            RefusedError: If there are as many as may be.
+        """
+        if self.count >= self._most:
+            raise _too_many()
+        self.count += 1
+        try:
+            yield
+        finally:
+            self.count -= 1
 
     @contextmanager
     def of(self, size: int) -> Generator[None, None, None]:
-        """Hold room for a request of that many bytes.
+        """Hold room for that many bytes.
 
         Raises:
             RefusedError: If there is none.
         """
-        if self.held and self.held + size > self._most:
-            msg = "more requests came at once than the bounds allow"
-            raise RefusedError(msg, "busy", 1)
+        if self.held and self.held + size > self._most_bytes:
+            raise _too_many()
         self.held += size
         try:
             yield
         finally:
             self.held -= size
+
+
+def _too_many() -> RefusedError:
+    return RefusedError("more requests came at once than the bounds allow", "busy", 1)
 
 
 def check_token(given: str | None, wanted: str | None) -> None:

@@ -16,16 +16,13 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
 from orchtrace_otel.collect import answers
-from orchtrace_otel.collect.admission import RefusedError, check_token
+from orchtrace_otel.collect.admission import Bounds, RefusedError, check_token
 from orchtrace_otel.collect.inflating import Encoding
 from orchtrace_otel.collect.intake import Intake, Signal
 from orchtrace_otel.collect.metrics import Metrics
 
 PROTOBUF: Final = "application/x-protobuf"
 JSON: Final = "application/json"
-_BODY_S: Final = 30.0
-"""How long a sender may take: it holds room that others wait for."""
-
 _PROMETHEUS: Final = "text/plain; version=0.0.4; charset=utf-8"
 
 
@@ -81,8 +78,9 @@ def _taking(
             check_token(request.headers.get("authorization"), token)
             _check_type(_content_type(request))
             encoding = _encoding(request)
-            with intake.in_flight.of(_length(request, intake.bounds.request_bytes)):
-                body = await _body(request, intake.bounds.request_bytes)
+            size = _length(request, intake.bounds.request_bytes)
+            with intake.in_flight.request(), intake.in_flight.of(size):
+                body = await _body(request, intake.bounds)
                 is_read = True
                 answer = await intake.take(signal, body, encoding=encoding, is_json=is_json)
         except RefusedError as refusal:
@@ -133,18 +131,18 @@ def _length(request: Request, most: int) -> int:
     return int(length)
 
 
-async def _body(request: Request, most: int) -> bytes:
+async def _body(request: Request, bounds: Bounds) -> bytes:
     pieces: list[bytes] = []
     size = 0
     try:
-        async with asyncio.timeout(_BODY_S):
+        async with asyncio.timeout(bounds.body_s):
             async for piece in request.stream():
                 size += len(piece)
-                if size > most:
-                    raise _too_large(most)
+                if size > bounds.request_bytes:
+                    raise _too_large(bounds.request_bytes)
                 pieces.append(piece)
     except TimeoutError:
-        msg = f"a body must be here within {_BODY_S:g} seconds, came {size} bytes of it"
+        msg = f"a body must be here within {bounds.body_s:g} seconds, came {size} bytes of it"
         raise RefusedError(msg, "unavailable", 5) from None
     return b"".join(pieces)
 

@@ -52,7 +52,7 @@ class Intake:
         faults: Callable[[], list[str]],
     ) -> None:
         self.bounds = bounds
-        self.in_flight = InFlight(bounds.in_flight_bytes)
+        self.in_flight = InFlight(bounds.in_flight, bounds.in_flight_bytes)
         self.is_ending = False
         self._asked = time.monotonic()
         self._writer = writer
@@ -74,7 +74,7 @@ class Intake:
         self.is_ending = True
         self._asked = began = time.monotonic()
         while (now := time.monotonic()) < began + most_s:
-            if now >= self._asked + quiet_s and not self.in_flight.held:
+            if now >= self._asked + quiet_s and not self.in_flight.count:
                 return
             await asyncio.sleep(quiet_s / 5)
 

@@ -376,6 +376,30 @@ def test_grpc_refuses_with_its_codes(
         assert export(a_request().SerializeToString()) == b""
 
 
+def test_many_large_calls_at_once_cost_no_more_memory_than_the_bounds(
+    collector: Collecting,
+) -> None:
+    """Of 800 MB that come at once over gRPC no more is held than may be in flight."""
+    channels = [
+        grpc.insecure_channel(
+            f"127.0.0.1:{collector.grpc_port}", [("grpc.use_local_subchannel_pool", 1)]
+        )
+        for _ in range(10)
+    ]
+    body = b"\xff" * 4_000_000
+    calls: list[Any] = [
+        channels[number % 10].unary_unary(GRPC_TRACES).future(body, timeout=60)
+        for number in range(200)
+    ]
+    codes = {call.code() for call in calls}
+    for channel in channels:
+        channel.close()
+    assert codes == {grpc.StatusCode.INVALID_ARGUMENT}
+    status = Path(f"/proc/{collector.pid}/status").read_text()
+    most = next(line for line in status.splitlines() if line.startswith("VmHWM"))
+    assert int(most.split()[1]) < 400 * 1024, most
+
+
 def test_metrics_are_not_taken_and_senders_are_told(collector: Collecting) -> None:
     """404 and UNIMPLEMENTED, which no exporter tries again."""
     answer = httpx.post(f"{collector.url}/v1/metrics", content=b"", headers=PROTOBUF)

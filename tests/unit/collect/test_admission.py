@@ -33,14 +33,18 @@ def test_anything_else_is_refused(wrong: str | None) -> None:
 
 def test_room_is_given_back_whatever_happens() -> None:
     """A request that fails holds nothing afterwards; one alone is never too large."""
-    room = InFlight(10)
+    room = InFlight(2, 10)
     with room.of(50):
         with pytest.raises(RefusedError) as caught, room.of(1):
             pass
         assert (caught.value.why, caught.value.retry_s) == ("busy", 1)
     with pytest.raises(KeyError), room.of(5):
         raise KeyError
-    assert room.held == 0
+    with room.request(), room.request():
+        with pytest.raises(RefusedError) as caught, room.request():
+            pass
+        assert (caught.value.why, caught.value.retry_s) == ("busy", 1)
+    assert (room.held, room.count) == (0, 0)
 
 
 @given(st.lists(st.binary(max_size=300), min_size=1, max_size=3), st.integers(0, 9))

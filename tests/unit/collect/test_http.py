@@ -15,16 +15,15 @@ from orchtrace_otel.collect.metrics import Metrics
 class Room:
     """What a body is read into, of an intake that is never asked."""
 
-    bounds = Bounds()
-    in_flight = InFlight(bounds.request_bytes)
+    bounds = Bounds(body_s=0.05)
+    in_flight = InFlight(1, bounds.request_bytes)
 
 
 @pytest.mark.parametrize("length", [b"100", b""])
 def test_a_sender_that_stops_in_the_middle_holds_no_room_for_ever(
-    length: bytes, monkeypatch: pytest.MonkeyPatch
+    length: bytes,
 ) -> None:
     """It is told to come back; until then others are told that there is no room."""
-    monkeypatch.setattr(http, "_BODY_S", 0.05)
     room: Any = Room()
     held: list[int] = []
     told: list[Any] = []
@@ -43,7 +42,7 @@ def test_a_sender_that_stops_in_the_middle_holds_no_room_for_ever(
     application: Any = http.application(room, Metrics(), None)
     asyncio.run(application({**scope, "query_string": b""}, receive, send))
     assert held == [int(length) if length else Room.bounds.request_bytes]
-    assert room.in_flight.held == 0
+    assert (room.in_flight.count, room.in_flight.held) == (0, 0)
     assert told[0]["status"] == 503
     assert (b"retry-after", b"5") in told[0]["headers"]
     assert b"came 4 bytes of it" in told[1]["body"]

@@ -163,8 +163,8 @@ def _delay(facts: Facts, sent: Mapping[int, Sequence[int]]) -> float:
     kept = _without(facts, sent)
     causes = facts.graph.causes
     if all(
-        max((chains[at] for at in others), default=None)
-        == max((chains[at] for at in causes[place]), default=None)
+        max([chains[at] for at in others], default=None)
+        == max([chains[at] for at in causes[place]], default=None)
         for place, others in kept.items()
     ):
         return 0.0  # every reader had to wait as long for something else

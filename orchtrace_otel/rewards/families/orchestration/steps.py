@@ -47,11 +47,14 @@ def steps_of(facts: Facts, weights: Mapping[int, int]) -> Sequence[int]:
     """The most turns along any chain to each event, from the turns that each carries."""
     causes = facts.graph.causes
     steps = [0] * len(causes)
+    for place, count in weights.items():
+        steps[place] = count
     for place in facts.graph.order:
-        most = weights.get(place, 0)
-        if causes[place]:
-            most += max([steps[cause] for cause in causes[place]])
-        steps[place] = most
+        before = 0
+        for cause in causes[place]:
+            if steps[cause] > before:  # noqa: PLR1730 - `max` costs more than all the rest
+                before = steps[cause]
+        steps[place] += before
     return steps
 
 

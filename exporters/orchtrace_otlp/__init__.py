@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 from orchtrace_otel.errors import ConfigError, MissingDependencyError
-from orchtrace_otlp._steady import steady
+from orchtrace_otlp._steady import refuse_redirects, steady
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace.export import SpanExporter
@@ -49,6 +49,7 @@ def open_http(target: str = "") -> SpanExporter:
         endpoint = f"{endpoint.rstrip('/')}/{_TRACES_PATH}"
     logger = "opentelemetry.exporter.otlp.proto.http.trace_exporter"
     exporter: SpanExporter = steady(OTLPSpanExporter, logger)(endpoint=endpoint)
+    refuse_redirects(exporter)
     return exporter
 
 

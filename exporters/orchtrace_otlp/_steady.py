@@ -9,8 +9,9 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from enum import Enum
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 
@@ -42,7 +43,52 @@ def steady(kind: type[SpanExporter], logger: str) -> type[Any]:
 def _tells(record: logging.LogRecord) -> bool:
     """Let through what others say, and what ours says where DEBUG is asked for."""
     is_ours = getattr(_exporting, "now", False)
+    if is_ours:
+        _exporting.why = _reason(record.args) or getattr(_exporting, "why", "")
     return not is_ours or logging.getLogger(record.name).isEnabledFor(logging.DEBUG)
+
+
+class RedirectedError(Exception):
+    """The collector's address is another one: it answers with a redirect."""
+
+    def __init__(self, status: int) -> None:
+        super().__init__(f"status {status}, a redirect")
+
+
+def _reason(said: object) -> str:
+    """Return the status or the error's class among what was said; texts may hold a password.
+
+    Example:
+        >>> _reason(("spans", 401, "Unauthorized")), _reason(("spans", None, OSError("x")))
+        ('status 401', 'OSError')
+    """
+    for one in cast("tuple[object, ...]", said) if isinstance(said, tuple) else ():
+        if isinstance(one, Enum):  # of gRPC
+            return one.name
+        if isinstance(one, RedirectedError):
+            return str(one)
+        if isinstance(one, int):
+            return f"status {one}"
+        if isinstance(one, BaseException):
+            return type(one).__name__
+    return ""
+
+
+def refuse_redirects(exporter: Any) -> None:
+    """Make a redirect of an official exporter over HTTP the loss that it is.
+
+    They take it for success and do not follow it, or follow it with a GET that sends nothing.
+    """
+    transport = getattr(getattr(exporter, "_client", None), "_transport", exporter)
+    hooks = getattr(getattr(transport, "_session", None), "hooks", None)
+    if isinstance(hooks, dict):
+        cast("dict[str, list[object]]", hooks).setdefault("response", []).append(_refuse)
+
+
+def _refuse(response: Any, *_: object, **__: object) -> None:
+    if 300 <= response.status_code < 400:  # noqa: PLR2004 - the class of statuses
+        response.close()
+        raise RedirectedError(response.status_code)
 
 
 class Steady(SpanExporter):
@@ -65,12 +111,13 @@ class Steady(SpanExporter):
         if time.monotonic() < self._again:
             self.lost += len(spans)
             return SpanExportResult.FAILURE
-        _exporting.now = True
+        _exporting.now, _exporting.why = True, ""
         try:
             result = super().export(spans)
         except Exception as error:
             # 1.40 does raise; the SDK would log each one with its traceback.
             _logger.debug("the OTLP exporter failed", exc_info=error)
+            _exporting.why = _reason((error,))
             result = SpanExportResult.FAILURE
         finally:
             _exporting.now = False
@@ -79,9 +126,10 @@ class Steady(SpanExporter):
             return result
         if self.lost == 0:
             _logger.warning(
-                "the OTLP collector at %s takes no spans; the application goes on without; "
+                "the OTLP collector at %s takes no spans%s; the application goes on without; "
                 "how many were lost is told at shutdown, and each attempt at DEBUG",
                 self._where(),
+                f" ({_exporting.why})" if _exporting.why else "",
             )
         self.lost += len(spans)
         self._again = time.monotonic() + self._pause

@@ -266,6 +266,20 @@ def test_a_collector_that_refuses_costs_one_warning(
     assert all(span[0] == "cause" for span in told([r[2] for r in collector.requests]))
 
 
+@pytest.mark.parametrize(("status", "why"), [(401, "status 401"), (302, "status 302, a redirect")])
+def test_a_collector_that_is_another_place_or_wants_another_key_is_told_as_such(
+    status: int, why: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The official exporters take a redirect for success, and nothing arrives."""
+    with http_collector(status) as collector:
+        exporter = open_http(collector.url)
+        make_spans(exporter)
+
+    first, last = messages(caplog)
+    assert f"takes no spans ({why})" in first
+    assert last == "2 spans did not reach the OTLP collector"
+
+
 def test_what_others_log_is_not_quietened(caplog: pytest.LogCaptureFixture) -> None:
     """An official exporter of the host's own says what it always says."""
     open_http("http://localhost:4318").shutdown()

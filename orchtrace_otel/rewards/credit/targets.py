@@ -12,7 +12,8 @@ if TYPE_CHECKING:
 DECISIONS: Final = frozenset({"orchestrator_decision", "spawn", "despawn", "aggregate"})
 """Types of what an orchestrator does: it decides, delegates, spawns, merges and stops."""
 
-_ROLE_IS_OF_WHOM_IT_REACHES: Final = frozenset({"spawn", "begin", "delegate"})
+_ROLE_IS_OF_WHOM_IT_REACHES: Final = ("spawn", "begin", "delegate")
+"""A tuple: a verb of others may be what has no hash."""
 
 _USER: Final = "user"
 

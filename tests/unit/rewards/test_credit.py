@@ -179,6 +179,16 @@ def test_tools_are_never_agents():
     assert division(trace, "flow", "tool_call") == ({"2": 0.1875}, 0.8125)
 
 
+def test_a_verb_that_is_no_text_costs_no_credit():
+    """Others may write what they like where we have verbs, and what they like has no hash."""
+    events = (
+        Event("1", 0, "message", "lead", {"role": "boss", "verb": ["say", "it"]}),
+        Event("2", 1, "aggregate", "lead"),
+    )
+    trace = Trace("run", "q", events, (Edge("1", "2", "causal"),), rewards=WON)
+    assert division(trace, "flow", "role") == ({"boss": 1.0}, 0.0)
+
+
 def test_relabelling_agents_permutes_their_credit(fork3):
     """Names carry nothing: another name for an agent is another name for its credit."""
     new = {"A": "zoe", "B": "ann", "C": "kim", "O": "max"}

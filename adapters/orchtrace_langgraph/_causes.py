@@ -63,13 +63,24 @@ def goal_of(write: Write) -> str | None:
 
 
 class Writers:
-    """The writers of every channel that can trigger a task, as far as they still count."""
+    """The writers of every channel that can trigger a task, as far as they still count.
+
+    Args:
+        first_only: The channels that gather writers, and whether only first ones count.
+        channels: The host's channels as the run finds them. Who wrote a barrier before, in
+            the run that left the checkpoint, is not known here, but who writes it again
+            comes too late.
+    """
 
     __slots__ = ("_first_only", "_gathered", "_sends", "_written")
 
-    def __init__(self, first_only: Mapping[str, bool]) -> None:
+    def __init__(self, first_only: Mapping[str, bool], channels: Mapping[str, Any]) -> None:
         self._first_only = first_only
-        self._gathered: dict[str, dict[Any, Writer]] = {}
+        self._gathered: dict[str, dict[Any, Writer | None]] = {
+            name: dict.fromkeys(channels[name].seen)
+            for name, is_barrier in first_only.items()
+            if is_barrier and channels[name].seen
+        }
         self._written: dict[str, list[Writer]] = {}
         self._sends: list[Writer] = []
 
@@ -109,14 +120,14 @@ class Writers:
         found: list[Writer] = []
         for channel in triggers if len(triggers) == 1 else _fired(task, loop):
             if channel in self._gathered:
-                found += self._gathered[channel].values()
+                found += filter(None, self._gathered[channel].values())
             else:
                 found += self._written.get(channel, ())
         return found
 
     def waiting(self) -> list[Writer]:
         """Return the writers that a barrier or a deferred node still waits with."""
-        return [writer for gathered in self._gathered.values() for writer in gathered.values()]
+        return [w for gathered in self._gathered.values() for w in gathered.values() if w]
 
 
 def _fired(task: Any, loop: Any) -> Any:

@@ -118,7 +118,7 @@ class GraphRun:
         """Find the causes of the tasks that are about to run."""
         writers, state = self._writers, self._state
         if writers is None or state is None:
-            writers = self._writers = Writers(self._gathering(loop))
+            writers = self._writers = Writers(self._gathering(loop), loop.channels)
             state = self._state = State(self._keeping(loop))
         state.step += 1
         if self._start is not None:

@@ -70,6 +70,36 @@ def run(graph, given, config, *, is_async, **options):
 
 
 @pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])
+def test_who_writes_a_barrier_again_after_a_resume_comes_too_late(traced, read, is_async):
+    """`early` counts for what it wrote before the pause: `late` alone completes the join."""
+
+    def ask(state):
+        return {"log": [interrupt("again?")]}
+
+    def join(state):
+        return {"log": ["join"]}
+
+    graph = StateGraph(State)
+    graph.add_node("early", done)
+    graph.add_node("ask", ask)
+    graph.add_node("late", done)
+    graph.add_node("join", join)
+    graph.add_edge(START, "early")
+    graph.add_edge("early", "ask")
+    graph.add_conditional_edges("ask", lambda state: ["early", "late"], ["early", "late"])
+    graph.add_edge(["early", "late"], "join")
+    compiled = graph.compile(checkpointer=InMemorySaver())
+    run(compiled, {}, THREAD, is_async=is_async)
+    run(compiled, Command(resume="yes"), THREAD, is_async=is_async)
+    assert read.triggers(traced.traces[-1]) == {
+        "ask#1": [{"LangGraph#1"}, {"early#1"}],
+        "early#1": [{"ask#1"}],
+        "late#1": [{"ask#1"}],
+        "join#1": [{"late#1"}],
+    }
+
+
+@pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])
 def test_an_interrupt_is_asked_and_answered_by_a_person(traced, read, is_async):
     """The question is an event of the node, the answer one of the next run, linked to the pause."""
     graph = graph_of(asks, done)

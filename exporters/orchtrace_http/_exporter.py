@@ -22,6 +22,8 @@ from orchtrace_otel.tables.spool import revision_of
 if TYPE_CHECKING:
     from orchtrace_otel.model import Reward, Trace
 
+_TO_SAY_S: Final = 0.5
+"""What is left of a flush to say what waits: whoever waits for it may end the process."""
 _LAST_FLUSH_S: Final = 5.0
 
 
@@ -93,7 +95,9 @@ class HttpExporter:
             OSError: If something was lost since the last flush.
         """
         self._is_flushed = True
-        self._sender.flush(timeout_s)
+        is_sent = self._sender.flush(max(timeout_s - _TO_SAY_S, timeout_s / 2))
+        if not is_sent and not self._sender.failures:  # of which each was told
+            self._note("waits", f"it does not answer; what is sent waits in {self.target.folder}")
         lost, self._told = self.dropped.total() - self._told, self.dropped.total()
         if lost:
             kinds = ", ".join(f"{kind}: {count}" for kind, count in self.dropped.items())

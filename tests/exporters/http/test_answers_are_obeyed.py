@@ -87,7 +87,8 @@ def test_what_is_refused_for_good_is_dropped_and_counted(
     told = [one.getMessage() for one in caplog.records if "http_refused" in one.getMessage()]
     assert told == [
         f"orchtrace lost data on its way to {server.url} (http_refused, status {status}); "
-        "further losses are counted"
+        "further losses are counted",
+        "orchtrace lost data in this process, beyond the runs: http_refused: 5",
     ]
 
 

@@ -100,8 +100,10 @@ def test_certificates_that_are_none_keep_the_runs(
     assert exporter.dropped == {}
 
 
-def test_a_server_that_never_answers_holds_nobody_up(server: Receiver, tmp_path: Path) -> None:
-    """Neither export, nor a flush beyond its time, nor a shutdown; the run stays in the spool."""
+def test_a_server_that_never_answers_holds_nobody_up(
+    server: Receiver, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Neither export, nor a flush beyond its time, nor a shutdown; where the runs are is told."""
     server.may_answer.clear()
     exporter = exporter_to(server.url, tmp_path, "&timeout=60")
     began = time.monotonic()
@@ -112,6 +114,8 @@ def test_a_server_that_never_answers_holds_nobody_up(server: Receiver, tmp_path:
     assert time.monotonic() - began < 25
     assert files(tmp_path)
     assert exporter.dropped == {}
+    (told,) = [one.getMessage() for one in caplog.records]
+    assert f"it does not answer; what is sent waits in {exporter.target.folder}" in told
 
 
 def test_a_server_that_is_silent_too_long_is_tried_again(server: Receiver, tmp_path: Path) -> None:

@@ -18,7 +18,8 @@ from urllib.parse import urlsplit
 
 from orchtrace_otel import adapter as adapters
 from orchtrace_otel import exporter as exporters
-from orchtrace_otel.errors import OrchtraceError
+from orchtrace_otel.content.folders import open_folder
+from orchtrace_otel.errors import MissingDependencyError, OrchtraceError
 from orchtrace_otel.settings import CAPTURE_MODES, CAPTURE_VARIABLE
 
 if TYPE_CHECKING:
@@ -143,8 +144,8 @@ def _exporters(settings: Settings) -> Iterator[Finding]:
 def _configured(spec: str) -> Iterator[Finding]:
     try:
         opened: Any = exporters.open_exporter(spec)
-    except OrchtraceError as error:
-        yield Finding("exporters", "wrong", spec, str(error), "correct ORCHTRACE_EXPORTERS")
+    except Exception as error:  # noqa: BLE001 - see _adapter
+        yield _does_not_open("exporters", spec, error, "correct ORCHTRACE_EXPORTERS")
         return
     yield Finding("exporters", "ok", spec, "opens")
     complain: Callable[[], list[str]] | None = getattr(opened, "complaints", None)
@@ -152,6 +153,18 @@ def _configured(spec: str) -> Iterator[Finding]:
         advice = "make room or correct the place; what waits is sent then, what was lost is gone"
         yield Finding("exporters", "wrong", spec, complaint, advice)
     opened.shutdown()
+
+
+def _does_not_open(topic: str, name: str, error: Exception, advice: str) -> Finding:
+    """Say why something does not open; where a library is missing, how to install it."""
+    found, _, command = str(error).partition("; run: ")
+    if isinstance(error, MissingDependencyError) and command:
+        advice = f"run: {command}"
+    elif isinstance(error, OrchtraceError):
+        found = str(error)
+    else:
+        found = f"{type(error).__name__}: {error}"
+    return Finding(topic, "wrong", name, found, advice)
 
 
 def _endpoints(settings: Settings) -> Iterator[Finding]:
@@ -167,6 +180,8 @@ def _endpoints(settings: Settings) -> Iterator[Finding]:
         if otel.get(name) and not Path(otel[name]).is_file():
             found = f"{otel[name]!r} is no file"
             yield Finding("endpoints", "wrong", name, found, "correct the path, or unset it")
+    if settings.otlp_wanted:
+        yield from _otlp(settings.otlp_protocol)
     urls = dict(_urls(settings))
     for name, url in urls.items():
         yield _connection(name, url)
@@ -174,6 +189,15 @@ def _endpoints(settings: Settings) -> Iterator[Finding]:
         found = "no OTLP endpoint is set: spans go to no collector"
         advice = "to send them, set OTEL_EXPORTER_OTLP_ENDPOINT=http://localhost:4318"
         yield Finding("endpoints", "note", "OTLP", found, advice)
+
+
+def _otlp(protocol: str) -> Iterator[Finding]:
+    """Look for the exporter that an `OTEL_` variable asks for, which is opened without a target."""
+    try:
+        exporters.open_exporter("otlp-grpc:" if protocol == "grpc" else "otlp:").shutdown()
+    except Exception as error:  # noqa: BLE001 - see _adapter
+        advice = "correct OTEL_EXPORTER_OTLP_*"
+        yield _does_not_open("endpoints", f"OTLP over {protocol}", error, advice)
 
 
 def _urls(settings: Settings) -> Iterator[tuple[str, str]]:
@@ -313,8 +337,9 @@ def _content(settings: Settings) -> Iterator[Finding]:
         yield Finding("content", "wrong", CAPTURE_VARIABLE, found, advice)
     else:
         yield _capture(settings.capture, settings.store)
-    if settings.store is not None and "://" not in settings.store:
-        yield _store(Path(settings.store).expanduser())
+    if settings.store is not None:
+        is_url = "://" in settings.store
+        yield _remote(settings.store) if is_url else _store(Path(settings.store).expanduser())
 
 
 def _capture(mode: str, store: str | None) -> Finding:
@@ -328,6 +353,15 @@ def _capture(mode: str, store: str | None) -> Finding:
     found = f"{mode}: content is captured, {places.get(mode, 'on spans and in the store')}"
     advice = "see docs/content.md for what is redacted, and for more patterns"
     return Finding("content", "note", CAPTURE_VARIABLE, found, advice)
+
+
+def _remote(url: str) -> Finding:
+    try:
+        open_folder(url)
+    except Exception as error:  # noqa: BLE001 - fsspec's libraries raise what they like
+        return _does_not_open("content", "ORCHTRACE_STORE", error, "correct ORCHTRACE_STORE")
+    found = f"{without_password(url)} has its library; whether it can be written was not tried"
+    return Finding("content", "ok", "ORCHTRACE_STORE", found)
 
 
 def _store(folder: Path) -> Finding:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import sys
 from collections.abc import Iterator
 from importlib.metadata import EntryPoint
 from pathlib import Path
@@ -20,6 +21,7 @@ from orchtrace_otel.cli._checks import (
     without_password,
 )
 from orchtrace_otel.settings import Settings
+from orchtrace_otel.tables.arrow import pyarrow
 
 
 def found(name: str, **environ: str) -> Finding:
@@ -135,6 +137,76 @@ def test_an_exporter_that_cannot_open_is_wrong(tmp_path: Path) -> None:
     finding = found(spec, ORCHTRACE_EXPORTERS=spec)
     assert (finding.level, finding.advice) == ("wrong", "correct ORCHTRACE_EXPORTERS")
     assert "must be able to write" in finding.found
+
+
+OTLP = "opentelemetry.exporter.otlp.proto"
+NOT_HERE = "127.0.0.1:9"
+
+
+@pytest.mark.parametrize(
+    ("absent", "variable", "value", "name", "extra"),
+    [
+        ("httpx", "ORCHTRACE_EXPORTERS", f"http:http://{NOT_HERE}/", None, "http"),
+        ("pyarrow", "ORCHTRACE_EXPORTERS", "parquet:{}/", None, "files"),
+        ("fsspec.core", "ORCHTRACE_EXPORTERS", "parquet:memory://tables", None, "files"),
+        ("fsspec.core", "ORCHTRACE_STORE", "memory://content", "ORCHTRACE_STORE", "files"),
+        (f"{OTLP}.http", "ORCHTRACE_EXPORTERS", f"otlp:http://{NOT_HERE}", None, "otlp"),
+        (f"{OTLP}.grpc", "ORCHTRACE_EXPORTERS", f"otlp-grpc:http://{NOT_HERE}", None, "otlp"),
+        (
+            f"{OTLP}.http",
+            "OTEL_EXPORTER_OTLP_ENDPOINT",
+            f"http://{NOT_HERE}",
+            "OTLP over http/protobuf",
+            "otlp",
+        ),
+        (f"{OTLP}.grpc", "OTEL_EXPORTER_OTLP_PROTOCOL", "grpc", "OTLP over grpc", "otlp"),
+    ],
+)
+def test_a_library_that_is_missing_is_told_with_the_line_that_installs_it(  # noqa: PLR0913
+    absent: str,
+    variable: str,
+    value: str,
+    name: str | None,
+    extra: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Whatever asks for it: an exporter of ours, OpenTelemetry's variables, the store."""
+    for loaded in [one for one in sys.modules if f"{one}.".startswith(f"{absent}.")]:
+        monkeypatch.delitem(sys.modules, loaded)
+    monkeypatch.setitem(sys.modules, absent, None)
+    pyarrow.cache_clear()
+    value = value.format(tmp_path)
+    environ = {"OTEL_TRACES_EXPORTER": "otlp"} if variable.endswith("PROTOCOL") else {}
+    findings = list(what_is_configured(Settings.from_env({**environ, variable: value})))
+    [finding] = [one for one in findings if "pip install" in one.advice]
+    assert (finding.level, finding.name) == ("wrong", name or value)
+    assert finding.advice == f"run: pip install 'orchtrace-otel[{extra}]'"
+    assert "run:" not in finding.found
+
+
+def test_an_exporter_that_refuses_its_settings_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the words of who refused them, whoever names it; the report goes on."""
+
+    def refuse(_: str) -> None:
+        msg = "no such compression"
+        raise ValueError(msg)
+
+    monkeypatch.setattr(_checks.exporters, "open_exporter", refuse)
+    environ = {
+        "OTEL_EXPORTER_OTLP_ENDPOINT": f"http://{NOT_HERE}",
+        "ORCHTRACE_EXPORTERS": "jsonl:traces/",
+    }
+    for name in ("OTLP over http/protobuf", "jsonl:traces/"):
+        finding = found(name, **environ)
+        assert (finding.level, finding.found) == ("wrong", "ValueError: no such compression")
+
+
+def test_a_store_behind_a_url_has_its_library() -> None:
+    """It is not asked for anything: that would take keys, and a network."""
+    finding = found("ORCHTRACE_STORE", ORCHTRACE_STORE="memory://me:secret@content/folder")
+    assert finding.level == "ok"
+    assert "secret" not in finding.found
 
 
 def test_what_an_exporter_lost_is_told(tmp_path: Path) -> None:

@@ -117,8 +117,8 @@ def test_a_fault_on_the_way_costs_nothing(fault: str, seed: int, tmp_path: Path)
 @pytest.mark.parametrize("way", ["http", "grpc"])
 def test_a_receiver_that_is_down_for_a_while_gets_it_later(way: str, tmp_path: Path) -> None:
     """Rotel keeps what it took, and the collector comes back to the same addresses."""
-    tries = (_is_back(way, tmp_path / str(number)) for number in range(8))
-    assert any(tries), "Rotel itself dropped what it had taken, each time"
+    tries = (_is_back(way, tmp_path / str(number)) for number in range(2))
+    assert any(tries), "Rotel itself dropped what it had taken, both times"
 
 
 def _is_back(way: str, store: Path) -> bool:

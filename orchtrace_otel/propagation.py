@@ -7,9 +7,9 @@ other way in which one agent calls another.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, MutableMapping
+from collections.abc import Iterable, Mapping, MutableMapping, Sequence
 from contextvars import Token
-from typing import Any, Self
+from typing import Any, Final, Self, TypeAlias, cast
 
 from opentelemetry import context as otel_context
 from opentelemetry import propagate, trace
@@ -17,6 +17,9 @@ from opentelemetry.trace import NonRecordingSpan, SpanContext
 
 from orchtrace_otel import attributes as a
 from orchtrace_otel import spans
+from orchtrace_otel._guard import guarded, warn_once
+
+Carrier: TypeAlias = Mapping[str, str] | Iterable[tuple[str, str] | tuple[bytes, bytes]]
 
 
 def inject(carrier: MutableMapping[str, str] | None = None) -> MutableMapping[str, str]:
@@ -28,6 +31,17 @@ def inject(carrier: MutableMapping[str, str] | None = None) -> MutableMapping[st
         The carrier; a new dict unless one is given.
     """
     headers: MutableMapping[str, str] = {} if carrier is None else carrier
+    _write(headers)
+    return headers
+
+
+@guarded
+def _write(headers: MutableMapping[str, str]) -> None:
+    kind: type[object] = type(headers)
+    if not hasattr(kind, "__setitem__") or issubclass(kind, list):
+        must = "inject() needs headers that can be written to, got a %s; the run is not sent along"
+        warn_once("inject", must, kind.__name__)
+        return
     context = otel_context.get_current()
     activation = spans.current()
     if activation is not None:
@@ -37,7 +51,6 @@ def inject(carrier: MutableMapping[str, str] | None = None) -> MutableMapping[st
         carried = SpanContext(own.trace_id, own.span_id, own.is_remote, own.trace_flags, state)
         context = trace.set_span_in_context(NonRecordingSpan(carried), context)
     propagate.inject(headers, context=context)
-    return headers
 
 
 class extract:  # noqa: N801 - the propagators' word, used as `with extract(headers)`
@@ -47,7 +60,9 @@ class extract:  # noqa: N801 - the propagators' word, used as `with extract(head
     A carrier without a run changes nothing but the OTel context.
 
     Args:
-        carrier: What `inject` or an instrumented client wrote; names in any case, as headers.
+        carrier: What `inject` or an instrumented client wrote: a mapping or pairs, texts or bytes,
+            names in any case, as headers of requests, of ASGI and of WSGI come. What is none of
+            it is logged once, and changes nothing.
 
     Example:
         >>> with extract({}):
@@ -56,18 +71,19 @@ class extract:  # noqa: N801 - the propagators' word, used as `with extract(head
 
     __slots__ = ("_carrier", "_token")
 
-    def __init__(self, carrier: Mapping[str, str]) -> None:
+    def __init__(self, carrier: Carrier) -> None:
         self._carrier = carrier
         self._token: Token[otel_context.Context] | None = None
 
     def __enter__(self) -> Self:
-        context = propagate.extract(_in_any_case(self._carrier))
-        token = otel_context.attach(context)
-        caller: Any = spans.join_run()
-        if caller is not None:
-            otel_context.detach(token)
-            token = otel_context.attach(caller.context)
-        self._token = token
+        context = _context_of(self._carrier)
+        if context is not None:
+            token = otel_context.attach(context)
+            caller: Any = spans.join_run()
+            if caller is not None:
+                otel_context.detach(token)
+                token = otel_context.attach(caller.context)
+            self._token = token
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -75,12 +91,56 @@ class extract:  # noqa: N801 - the propagators' word, used as `with extract(head
             otel_context.detach(self._token)
 
 
-def _in_any_case(carrier: Mapping[str, str]) -> Mapping[str, str]:
-    """Return headers by their names and these in lower case.
+@guarded
+def _context_of(carrier: object) -> otel_context.Context | None:
+    """Return the OTel context that a carrier brings; None where it is none."""
+    headers = _headers(carrier)
+    if headers is None:
+        kind = type(carrier).__name__
+        warn_once("extract", "extract() needs headers, got a %s; no run is taken up", kind)
+        return None
+    return propagate.extract(headers)
+
+
+def _headers(carrier: Any) -> dict[str, Any] | None:
+    """Return headers by their names, and by these in lower case; None where there are none.
 
     Servers hand them on as they came, and propagators ask for one spelling.
+
+    Example:
+        >>> _headers([(b"TraceParent", b"00-1-2-01")])
+        {'traceparent': '00-1-2-01', 'TraceParent': '00-1-2-01'}
+        >>> _headers({"HTTP_TRACESTATE": "orchtrace=1", "wsgi.errors": 3})
+        {'tracestate': 'orchtrace=1', 'HTTP_TRACESTATE': 'orchtrace=1'}
     """
-    items = list(carrier.items()) if hasattr(carrier, "items") else []
-    if all(name == str(name).lower() for name, _ in items):
-        return carrier
-    return {**{str(name).lower(): value for name, value in items}, **dict(items)}
+    items: object = carrier.items() if hasattr(carrier, "items") else carrier
+    if isinstance(items, (str, bytes)) or not isinstance(items, Iterable):
+        return None
+    found: dict[str, Any] = {}
+    named: dict[str, Any] = {}
+    for item in cast("Iterable[object]", items):
+        if not isinstance(item, (tuple, list)) or len(cast("Sequence[object]", item)) != _PAIR:
+            return None
+        name, value = map(_text, cast("Sequence[object]", item))
+        if isinstance(name, str) and value is not None:
+            plain = name.lower()
+            if plain.startswith("http_"):  # of WSGI
+                plain = plain.removeprefix("http_").replace("_", "-")
+            found.setdefault(plain, value)
+            named[name] = value
+    return {**found, **named}
+
+
+_PAIR: Final = 2
+
+
+def _text(given: object) -> str | list[str] | None:
+    """Return a text, or several, of a header; None where it is something else."""
+    if isinstance(given, bytes):
+        return given.decode("latin-1")
+    if isinstance(given, str):
+        return given
+    if isinstance(given, (list, tuple)):
+        texts = [one for one in cast("Sequence[object]", given) if isinstance(one, str)]
+        return texts or None
+    return None

@@ -13,8 +13,8 @@ from opentelemetry import propagate, trace
 from opentelemetry.sdk.trace import ReadableSpan
 
 import orchtrace_otel as orchtrace
+from orchtrace_otel import _guard, spans
 from orchtrace_otel import attributes as a
-from orchtrace_otel import spans
 from orchtrace_otel.builder import SpanRecord, build
 from orchtrace_otel.testing import Captured
 from tests.trees import recording, tree
@@ -241,6 +241,86 @@ def test_a_carrier_that_makes_no_sense_is_as_good_as_none(carrier: dict[str, str
     with recording() as captured, orchtrace.extract(carrier):
         orchtrace.agent("alone")(lambda: None)()
     assert len(captured.traces) == 1
+
+
+HEADERS = {
+    "traceparent": f"00-{'a' * 32}-{'b' * 16}-01",
+    "tracestate": f"orchtrace={'c' * 16}",
+}
+
+
+@pytest.mark.parametrize(
+    "spell",
+    [
+        lambda headers: list(headers.items()),
+        lambda headers: [(name.encode(), value.encode()) for name, value in headers.items()],
+        lambda headers: {name.encode(): value.encode() for name, value in headers.items()},
+        lambda headers: {f"HTTP_{name.upper()}": value for name, value in headers.items()},
+        lambda headers: {name: [value] for name, value in headers.items()},
+    ],
+    ids=["pairs", "ASGI", "bytes", "WSGI", "several values"],
+)
+def test_headers_are_taken_as_servers_hand_them_on(spell: Any) -> None:
+    """Pairs, bytes, and the names of WSGI's environment, with whatever else is among them."""
+    with recording(), orchtrace.extract(spell(HEADERS)):
+        run = orchtrace.current_run()
+        assert run is not None
+        assert run.id == f"{'a' * 32}-{'c' * 16}"
+
+
+NO_HEADERS = [None, 5, "text", [1], [("a", "b", "c")], [None], object()]
+
+
+@pytest.mark.parametrize("carrier", NO_HEADERS, ids=repr)
+def test_what_are_no_headers_breaks_no_host(
+    carrier: Any, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A server answers its request all the same; what came is logged, once."""
+    monkeypatch.setattr(_guard, "_told", set())
+    before = otel_context.get_current()
+    with recording() as captured:
+        for _ in range(2):
+            with orchtrace.extract(carrier):
+                orchtrace.agent("alone")(lambda: None)()
+    assert otel_context.get_current() is before
+    assert len(captured.traces) == 2
+    kind = type(carrier).__name__
+    assert caplog.messages == [f"extract() needs headers, got a {kind}; no run is taken up"]
+
+
+@pytest.mark.parametrize("carrier", [5, "text", [], ()], ids=repr)
+def test_what_cannot_be_written_to_breaks_no_host(
+    carrier: Any, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The request goes out without the run."""
+    monkeypatch.setattr(_guard, "_told", set())
+    with recording():
+        assert orchtrace.team("client")(orchtrace.inject)(carrier) is carrier
+    kind = type(carrier).__name__
+    must = "inject() needs headers that can be written to"
+    assert caplog.messages == [f"{must}, got a {kind}; the run is not sent along"]
+
+
+def test_headers_that_are_no_mapping_of_pythons_are_written_to() -> None:
+    """Those of some servers and clients have items and nothing else."""
+
+    class Headers:
+        def __init__(self) -> None:
+            self.kept: list[tuple[str, str]] = []
+
+        def __setitem__(self, name: str, value: str) -> None:
+            self.kept.append((name, value))
+
+        def items(self) -> list[tuple[str, str]]:
+            return self.kept
+
+    headers: Any = Headers()
+    with recording() as captured:
+        orchtrace.team("client")(orchtrace.inject)(headers)
+        with orchtrace.extract(headers):
+            run = orchtrace.current_run()
+    assert run is not None
+    assert run.id == captured.trace.trace_id
 
 
 @pytest.mark.parametrize("sampled", ["00", "01"])

@@ -299,6 +299,7 @@ def _http(options: Options, collector: Collector) -> uvicorn.Server:
         log_config=None,
         access_log=False,
         lifespan="off",
+        ws="none",
         server_header=False,
         timeout_keep_alive=_KEEP_ALIVE_S,
         ssl_certfile=options.certificate,

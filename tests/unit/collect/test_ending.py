@@ -36,7 +36,7 @@ def test_what_has_come_when_it_ends_is_answered() -> None:
     async def ending() -> list[bytes]:
         loop = asyncio.get_running_loop()
         listener = socket.create_server(("127.0.0.1", 0))
-        config = uvicorn.Config(answer, log_config=None, lifespan="off", loop="asyncio")
+        config = uvicorn.Config(answer, log_config=None, lifespan="off", ws="none")
         server = Server(config, patience_s=10)
         config.load()
         server.lifespan = config.lifespan_class(config)

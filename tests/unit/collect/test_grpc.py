@@ -56,7 +56,8 @@ def calling(intake: Held, calls: Callable[[Any], Awaitable[None]]) -> None:
 async def code(call: Any) -> Any:
     """Return the status of a call; senders must be told when to come back, or not to."""
     found = await call.code()
-    metadata: Any = dict(await call.trailing_metadata())
+    pairs: Any = await call.trailing_metadata()
+    metadata = dict(list(pairs))
     if found is not grpc.StatusCode.OK:
         status = Status.FromString(metadata["grpc-status-details-bin"])
         may_retry = any(detail.Is(RetryInfo.DESCRIPTOR) for detail in status.details)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias, cast
 
 from orchtrace_otel.errors import TraceFormatError
 
@@ -119,8 +119,11 @@ def read_json(text: str | bytes) -> Any:
     Raises:
         ValueError: If the text is not JSON.
     """
-    if isinstance(text, bytes):
+    if isinstance(text, (bytes, bytearray)):
         text = text.decode()
+    if not isinstance(cast("object", text), str):
+        msg = f"a {type(text).__name__} is no text; Trace.from_dict takes what was read already"
+        raise ValueError(msg)  # noqa: TRY004 - what callers ask for, as of any other wrong text
     text = text.removeprefix("\ufeff")
     return json.loads(text, parse_float=_finite, parse_constant=_finite)
 

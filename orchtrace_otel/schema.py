@@ -149,7 +149,7 @@ def _parse(text: str | bytes) -> Any:
         digits = (b" " + data).translate(_DIGITS)
         if not any(long in digits for long in _LONG):
             return orjson.loads(data)
-    except ValueError:
+    except (ValueError, TypeError):
         pass  # the slower reader takes more, and says best what is wrong
     return read_json(text)
 

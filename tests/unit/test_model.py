@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from orchtrace_otel import model
+from orchtrace_otel import model, schema
 from orchtrace_otel.errors import TraceFormatError
 from orchtrace_otel.model import Edge, Event, Reward, Trace, Turn, read_json
 
@@ -206,6 +206,15 @@ def test_bytes_are_utf_8() -> None:
 def test_the_last_of_two_equal_keys_counts() -> None:
     """As in every common reader of JSON."""
     assert read_json('{"a": 1, "a": 2}') == {"a": 2}
+
+
+@pytest.mark.parametrize("given", [5, None, [], {"trace_id": "r"}])
+@pytest.mark.parametrize("read", [Trace.from_json, schema.load])
+def test_what_is_no_text_is_refused_in_words(read: Any, given: Any) -> None:
+    """Such as a document that was read already."""
+    kind = type(given).__name__
+    with pytest.raises(TraceFormatError, match=f"a {kind} is no text; Trace.from_dict takes"):
+        read(given)
 
 
 @pytest.mark.parametrize(

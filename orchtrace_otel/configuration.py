@@ -163,7 +163,9 @@ def _follow_from_now(  # noqa: PLR0913 - what `configure` takes, made
 
 def _opened(wanted: Sequence[Exporter]) -> list[TraceExporter | SpanExporter]:
     """Open the exporters that are named, and refuse what is none."""
-    opened: list[Any] = [open_exporter(one) if isinstance(one, str) else one for one in wanted]
+    # One that is named twice, here and in a list of a deployment's say, gets each trace once.
+    once = {one if isinstance(one, str) else id(one): one for one in wanted}.values()
+    opened: list[Any] = [open_exporter(one) if isinstance(one, str) else one for one in once]
     for one in opened:
         # A class has these methods too, and can do nothing with them.
         if isinstance(one, type) or not isinstance(one, (TraceExporter, SpanExporter)):

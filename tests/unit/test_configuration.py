@@ -298,6 +298,19 @@ def test_an_exporter_that_fails_is_counted_and_costs_nothing_else(
     assert orchtrace.losses() == {"export_failed:Broken": 1}
 
 
+def test_an_exporter_that_is_named_twice_gets_each_trace_once(
+    provider: TracerProvider, tmp_path: Path
+) -> None:
+    """By its name and target, or as an object."""
+    kept = Kept()
+    target = f"jsonl:{tmp_path}"
+    orchtrace.configure(tracer_provider=provider, exporters=[kept, target, kept, target])
+    team()
+    orchtrace.shutdown()
+    assert len(kept.traces) == 1
+    assert (tmp_path / "traces.jsonl").read_text().count("\n") == 1
+
+
 def test_what_was_lost_beside_the_runs_is_told_at_shutdown(
     provider: TracerProvider, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import copy
 import inspect
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from types import MethodType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import wrapt
 
@@ -20,19 +20,37 @@ else:
     _ObjectProxy = wrapt.ObjectProxy
 
 
+Traced: TypeAlias = tuple[Any, Callable[..., Any]]
+
+
 class TracedObject(_ObjectProxy):
     """Stands for an object; everything but its entry methods is the object's own.
 
     Args:
         wrapped: The object.
-        traced: Its entry methods, traced, by name.
+        traced: Its entry methods by name, each as it was and traced.
         plan: What it was decorated as.
     """
 
-    def __init__(self, wrapped: Any, traced: Mapping[str, Callable[..., Any]], plan: Plan) -> None:
+    def __init__(self, wrapped: Any, traced: dict[str, Traced], plan: Plan) -> None:
         super().__init__(wrapped)
         self._self_traced = traced
         self._self_plan = plan
+
+    def _self_method(self, name: str) -> Any:
+        """Return an entry method, traced: the one that the object has by now: tests swap them."""
+        known, traced = self._self_traced[name]
+        found = getattr(self.__wrapped__, name)
+        if found is known or (type(found) is MethodType and found == known):
+            return traced
+        if not callable(found):
+            return found
+        self._self_traced[name] = as_traced(self.__wrapped__, found, self._self_plan)
+        return self._self_traced[name][1]
+
+    def __repr__(self) -> str:
+        """Say what the object says of itself: it may stand in a log, or in a prompt."""
+        return repr(self.__wrapped__)
 
     @property
     def __orchtrace__(self) -> object:
@@ -53,10 +71,8 @@ class TracedObject(_ObjectProxy):
         return stand_in, (self.__wrapped__, tuple(self._self_traced), self._self_plan)
 
     def __getattribute__(self, name: str) -> Any:
-        if not name.startswith("_"):
-            traced = super().__getattribute__("_self_traced").get(name)
-            if traced is not None:
-                return traced
+        if not name.startswith("_") and name in super().__getattribute__("_self_traced"):
+            return self._self_method(name)
         return super().__getattribute__(name)
 
 
@@ -66,17 +82,18 @@ class TracedCallable(TracedObject):
     @property
     def __call__(self) -> Callable[..., Any]:
         """The object's own call, traced: frameworks look at whether it is a coroutine's."""
-        return self._self_traced["__call__"]
+        call: Callable[..., Any] = self._self_method("__call__")
+        return call
 
 
 def stand_in(wrapped: Any, methods: Iterable[str], plan: Plan) -> TracedObject:
     """Return a proxy of an object, decorated as `plan`, whose entry `methods` are traced."""
-    traced = {name: _trace_method(wrapped, getattr(wrapped, name), plan) for name in methods}
+    traced = {name: as_traced(wrapped, getattr(wrapped, name), plan) for name in methods}
     return (TracedCallable if "__call__" in traced else TracedObject)(wrapped, traced, plan)
 
 
-def _trace_method(wrapped: Any, method: Any, plan: Plan) -> Callable[..., Any]:
-    """Return an entry method, traced, and a method still: pickled it is found by its object."""
+def as_traced(wrapped: Any, method: Any, plan: Plan) -> Traced:
+    """Return an entry method, and itself traced: a method still, pickled by way of its object."""
     if inspect.ismethod(method) and method.__self__ is wrapped:
-        return MethodType(trace_function(plan, method.__func__, SELF), wrapped)
-    return trace_function(plan, method, wrapped)
+        return method, MethodType(trace_function(plan, method.__func__, SELF), wrapped)
+    return method, trace_function(plan, method, wrapped)

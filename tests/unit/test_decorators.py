@@ -711,6 +711,21 @@ def test_the_entry_method_of_an_object_is_a_method_still() -> None:
     assert openings(captured) == ["orchestrator#1 begin", "writer#1 spawn"]
 
 
+def test_an_object_says_and_does_what_it_would_without_us() -> None:
+    """It stands in logs and prompts as itself, and an entry method that is swapped works."""
+    writer = UntracedWriter()
+    traced = orchtrace.agent(writer, name="writer")
+    assert repr(traced) == repr(writer)
+    traced.run = lambda text: text + "?"
+    with recording() as captured:
+        assert (traced.run("a"), writer.run("a")) == ("a?", "a?")
+        del traced.run
+        assert traced.run("a") == "a!"
+        writer.run = None  # type: ignore[assignment, method-assign]
+        assert traced.run is None
+    assert openings(captured) == ["orchestrator#1 begin", "writer#1 spawn"] * 2
+
+
 def test_a_partial_of_a_coroutine_function_is_awaited() -> None:
     """Its kind is seen through the partial."""
 

@@ -119,7 +119,12 @@ class RemoteFolder:
             raise MissingDependencyError(msg) from error
         try:
             self._files, self._root = core.url_to_fs(url)
-        except (ValueError, ImportError) as error:
+        except ImportError as error:
+            library: object = getattr(error.__cause__, "name", None)
+            to_do = f"run: pip install {library}" if library else str(error)
+            msg = f"fsspec needs a library that is not installed for {_shown(url)!r}; {to_do}"
+            raise MissingDependencyError(msg) from error
+        except ValueError as error:
             msg = (
                 f"a store must be a folder or a URL that fsspec knows, got {_shown(url)!r}: {error}"
             )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -117,6 +118,15 @@ def test_a_wrong_setting_is_refused_and_changes_nothing(name: str) -> None:
     recorder = content.active()
     assert recorder is not None
     assert recorder.capture is before
+
+
+def test_a_store_whose_library_is_missing_says_which_to_install(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """fsspec knows of more kinds of stores than it has libraries for."""
+    monkeypatch.setitem(sys.modules, "s3fs", None)
+    with pytest.raises(orchtrace.MissingDependencyError, match="; run: pip install s3fs$"):
+        configure(content={"mode": "EVENT_ONLY", "store": "s3://user:pw@bucket/x"})
 
 
 def test_a_store_that_cannot_be_written_is_refused(tmp_path: Path) -> None:

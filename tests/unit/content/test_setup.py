@@ -125,7 +125,7 @@ def test_a_store_whose_library_is_missing_says_which_to_install(
 ) -> None:
     """fsspec knows of more kinds of stores than it has libraries for."""
     monkeypatch.setitem(sys.modules, "s3fs", None)
-    with pytest.raises(orchtrace.MissingDependencyError, match="; run: pip install s3fs$"):
+    with pytest.raises(orchtrace.MissingDependencyError, match=r"; run: pip install s3fs$"):
         configure(content={"mode": "EVENT_ONLY", "store": "s3://user:pw@bucket/x"})
 
 

@@ -7,13 +7,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from itertools import compress
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, overload
 
 from orchtrace_otel.rewards.answer import find_answer, is_stop_useful
 from orchtrace_otel.rewards.graph import Graph, longest_chains, read_graph
 from orchtrace_otel.rewards.outcome import Outcome, find_outcome
 from orchtrace_otel.rewards.tokens import read_tokens
-from orchtrace_otel.rewards.upstream import Upstream, walk
+from orchtrace_otel.rewards.upstream import Upstream, reaching, walk
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -142,14 +143,20 @@ class Facts:
         return None if target is None or not self.is_causal else walk(self.graph, target)
 
     @_once
-    def useful(self) -> frozenset[int]:
-        """Positions of what led to the answer, the answer and a useful stop included."""
-        found: list[int] = []
-        if self.answer is not None and self.upstream is not None:
-            found += self.upstream.places
+    def led(self) -> Sequence[int]:
+        """Whether each event led to the answer, by position; the answer and a useful stop did."""
+        if self.answer is None or not self.is_causal:
+            found = bytearray(len(self.events))
+        else:
+            found = reaching(self.graph, self.answer)
         if self.is_stop_useful and self.graph.stop is not None:
-            found.append(self.graph.stop)
-        return frozenset(found)
+            found[self.graph.stop] = 1
+        return found
+
+    @_once
+    def useful(self) -> frozenset[int]:
+        """The same as positions."""
+        return frozenset(compress(range(len(self.events)), self.led))
 
     @_once
     def chains(self) -> Sequence[int] | None:

@@ -207,9 +207,11 @@ def _count_tokens(facts: Facts) -> tuple[int | None, int | None, int | None]:
     if not tokens:
         return 0, 0, 0 if facts.is_causal else None
     spent = protocol_tokens(facts.events, tokens, facts.graph.stop)
-    useful = facts.useful if facts.is_causal else None
-    led = None if useful is None else sum([tokens[place] for place in tokens if place in useful])
-    return sum(tokens.values()), spent, led
+    useful: int | None = None
+    if facts.is_causal:
+        led = facts.led
+        useful = sum([count for place, count in tokens.items() if led[place]])
+    return sum(tokens.values()), spent, useful
 
 
 def _elapsed(graph: Graph) -> int | None:

@@ -27,6 +27,27 @@ class Upstream(NamedTuple):
     gates: Sequence[int]
 
 
+def reaching(graph: Graph, answer: int) -> bytearray:
+    """Whether each event led to an answer, itself included, in O(V + E); there is no cycle.
+
+    Example:
+        >>> from orchtrace_otel.model import Edge, Event, Trace
+        >>> from orchtrace_otel.rewards.graph import read_graph
+        >>> events = tuple(Event(name, 0, "message", "a") for name in "abc")
+        >>> graph = read_graph(Trace("r", "q", events, (Edge("a", "c", "causal"),)))
+        >>> list(reaching(graph, 2))
+        [1, 0, 1]
+    """
+    causes = graph.causes
+    found = bytearray(len(causes))
+    found[answer] = 1
+    for place in reversed(graph.order):
+        if found[place]:
+            for cause in causes[place]:
+                found[cause] = 1
+    return found
+
+
 def walk(graph: Graph, answer: int) -> Upstream:
     """Walk from an answer back to all that led to it, in O(V + E); the graph has no cycle.
 

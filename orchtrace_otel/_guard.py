@@ -3,7 +3,8 @@
 Code of ours that runs inside a host application is wrapped in `guarded`. What it
 raises is swallowed, counted, and logged once a site: the class of the error and
 where it was raised, never its text, which may hold the host's content.
-`BaseException` (a cancellation, an interrupt) always passes.
+`BaseException` (a cancellation, an interrupt) always passes. What a function of the
+host's raises, which we call, is told the same way, as theirs.
 """
 
 from __future__ import annotations
@@ -12,12 +13,16 @@ import functools
 import logging
 from collections import Counter
 from collections.abc import Callable
-from typing import ParamSpec, TypeVar
+from inspect import isfunction, isroutine
+from typing import Final, ParamSpec, TypeVar
 
 _logger = logging.getLogger("orchtrace_otel")
 
 P = ParamSpec("P")
 R = TypeVar("R")
+
+_OURS: Final = "orchtrace"
+_NO_COST: Final = "left the application alone"
 
 swallowed: Counter[str] = Counter()
 """How many errors each site swallowed since the process began."""
@@ -30,31 +35,65 @@ def guarded(function: Callable[P, R]) -> Callable[P, R | None]:
         >>> guarded(lambda: "fine")()
         'fine'
     """
-    site = f"{function.__module__}.{function.__qualname__}"
+    return _guarded(function, _OURS, _NO_COST)
+
+
+def asked(function: Callable[P, R], whose: str, cost: str) -> Callable[P, R | None]:
+    """Guard a function of the host's, which is to be told as theirs where it fails.
+
+    Args:
+        function: The function.
+        whose: What it is, such as `a callback of advise()`.
+        cost: What its failure costs; goes on a sentence that says that it failed.
+    """
+    return _guarded(function, whose, cost)
+
+
+def _guarded(function: Callable[P, R], whose: str, cost: str) -> Callable[P, R | None]:
+    site = site_of(function)
 
     @functools.wraps(function)
     def inner(*args: P.args, **kwargs: P.kwargs) -> R | None:
         try:
             return function(*args, **kwargs)
         except Exception as error:
-            note(site, error)
+            note(site, error, whose, cost)
             return None
 
     return inner
 
 
-def note(site: str, error: Exception) -> None:
+def note(site: str, error: Exception, whose: str = _OURS, cost: str = _NO_COST) -> None:
     """Count an error that was swallowed at `site`, and log the first one there."""
     swallowed[site] += 1
     if swallowed[site] > 1:
         return
     _logger.warning(
-        "orchtrace failed in %s with %s and left the application alone; "
+        "%s failed in %s with %s and %s; "
         "further failures there are only counted; the traceback is logged at DEBUG",
+        whose,
         site,
         type(error).__name__,
+        cost,
     )
     _logger.debug("traceback of the failure in %s", site, exc_info=error)
+
+
+def site_of(function: object) -> str:
+    """Name a function by its module and name, a lambda by its line too, an object by its class.
+
+    Example:
+        >>> site_of(functools.partial(site_of, len)), site_of(Counter())
+        ('orchtrace_otel._guard.site_of', 'collections.Counter')
+    """
+    while isinstance(function, functools.partial):
+        function = function.func
+    named = function if isroutine(function) or isinstance(function, type) else type(function)
+    module = getattr(named, "__module__", None) or "builtins"
+    line = ""
+    if isfunction(named) and named.__name__ == "<lambda>":
+        line = f":{named.__code__.co_firstlineno}"
+    return f"{module}.{named.__qualname__}{line}"
 
 
 _MOST_TOLD = 1_000

@@ -87,9 +87,9 @@ class Finished:
         """The trace with all its rewards, topology and credit; computed once."""
         if self._whole is None:
             self._whole = score_facts(self._facts, self._functions, fresh=True)
-            failed = sum(flag.startswith("reward_failed:") for flag in self._whole.flags)
+            failed = [flag for flag in self._whole.flags if flag.startswith("reward_failed:")]
             if failed:
-                self._lose("rewards_failed", failed)
+                self._lose("rewards_failed", len(failed), why=", ".join(failed))
         if self._heard is not None:
             evaluations, root = self._heard
             self._heard = None

@@ -358,6 +358,10 @@ def _is_text(value: object) -> bool:
         return False
 
 
+def _is_name(value: object) -> bool:
+    return _is_text(value) and value != ""
+
+
 def _is_whole(value: object) -> bool:
     return isinstance(value, int) and abs(value) < 1 << 63
 
@@ -376,7 +380,7 @@ def _one_of(words: tuple[str, ...]) -> Callable[[object], bool]:
 
 _OF_A_REWARD: Final = (
     ("id", _is_text, "a text of UTF-8"),
-    ("component", _is_text, "a text of UTF-8"),
+    ("component", _is_name, "a text of UTF-8 with something in it"),
     ("value", _is_number, "a finite number"),
     ("family", _one_of(FAMILIES), f"one of {', '.join(FAMILIES)}"),
     ("unit", _one_of(UNITS), f"one of {', '.join(UNITS)}"),

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from orchtrace_otel._guard import guarded
+from orchtrace_otel._guard import asked
 
 REDACTED: Final = "[redacted]"
 
@@ -87,6 +87,10 @@ PATTERNS: Final = (
 """Known patterns, and what is put in the place of a match."""
 
 
+_WHOSE: Final = "a redact function"
+_COST: Final = "keeps nothing of the text"
+
+
 class Redactor:
     """Takes out what may not be kept.
 
@@ -110,7 +114,7 @@ class Redactor:
         self._patterns = [(re.compile(one), REDACTED) for one in patterns]
         if with_known:
             self._patterns += PATTERNS
-        self._function = function
+        self._function = None if function is None else asked(function, _WHOSE, _COST)
 
     def is_secret(self, key: str) -> bool:
         """Whether the value of that name is secret."""
@@ -128,13 +132,9 @@ class Redactor:
             kept = pattern.sub(instead, kept)
         if self._function is not None:
             # What the user's function cannot read, or gives back as no text, is not kept.
-            told: object = self._by_function(kept)
+            told: object = self._function(kept)
             kept = told if isinstance(told, str) else REDACTED
         return text if kept == text else kept
-
-    @guarded
-    def _by_function(self, text: str) -> str | None:
-        return None if self._function is None else self._function(text)
 
 
 _LONGEST_KEY: Final = 64

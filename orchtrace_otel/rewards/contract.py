@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, Protocol, TypeVar, cast, overload
 
 from orchtrace_otel.errors import ConfigError
 from orchtrace_otel.model import ESTIMATORS, FAMILIES, UNITS, Event, Trace
@@ -47,7 +47,8 @@ class Contract:
         """Refuse words that are none.
 
         Raises:
-            ConfigError: If a word is not one of the model's, or the range holds nothing.
+            ConfigError: If a word is not one of the model's, or the range holds nothing, or
+                inputs and version are no texts.
         """
         for what, word, table in (
             ("family", self.family, FAMILIES),
@@ -60,6 +61,14 @@ class Contract:
         if not self.low <= self.high:
             msg = f"a reward's range must go from low to high, got {(self.low, self.high)}"
             raise ConfigError(msg)
+        inputs = cast("object", self.inputs)
+        texts = cast("tuple[object, ...]", inputs) if isinstance(inputs, tuple) else None
+        if texts is None or not all(isinstance(one, str) for one in texts):
+            msg = f"a reward's inputs must be a tuple of texts, got {inputs!r}"
+            raise ConfigError(msg)
+        if not isinstance(cast("object", self.version), str | None):
+            msg = f"a reward's version must be a text, got {self.version!r}; write version='1'"
+            raise ConfigError(msg)
 
     def admits(self, value: float) -> bool:
         """Whether a number is finite and inside the range.
@@ -71,6 +80,17 @@ class Contract:
         """
         # What is infinite is no number less itself.
         return self.low <= value <= self.high and value - value == 0
+
+    def fault(self, value: float) -> str | None:
+        """Say what must hold of a number that is not inside the range; None where it is.
+
+        Example:
+            >>> Contract(low=0, high=1).fault(1.5)
+            'value must be from 0 to 1, as it declares'
+        """
+        if self.admits(value):
+            return None
+        return f"value must be from {self.low} to {self.high}, as it declares"
 
     def admits_all(self, values: Iterable[float]) -> bool:
         """Whether all of them are.
@@ -97,7 +117,21 @@ PLAIN: Final = Contract()
 """What holds for a function that declares nothing."""
 
 
+@overload
+def reward(function: F, /) -> F: ...
+@overload
+def reward(
+    *,
+    family: str = "R1",
+    unit: str = "team",
+    estimator: str = "outcome",
+    range: tuple[float, float] = (-math.inf, math.inf),
+    inputs: tuple[str, ...] = (),
+    version: str | None = None,
+) -> Callable[[F], F]: ...
 def reward(  # noqa: PLR0913 - what a reward declares
+    function: Any = None,
+    /,
     *,
     family: str = "R1",
     unit: str = "team",
@@ -105,8 +139,10 @@ def reward(  # noqa: PLR0913 - what a reward declares
     range: tuple[float, float] = (-math.inf, math.inf),  # noqa: A002 - what the numbers are in
     inputs: tuple[str, ...] = (),
     version: str | None = None,
-) -> Callable[[F], F]:
+) -> Any:
     """Declare what a reward function's numbers are; the function stays what it is.
+
+    With and without parentheses; without them the numbers are what they are by default.
 
     A bare number is then of that family and unit. A mapping has a number for each
     target where the unit has targets (agents, roles, turns, events), and for each
@@ -114,6 +150,7 @@ def reward(  # noqa: PLR0913 - what a reward declares
     flagged and counted like one that is NaN.
 
     Args:
+        function: What is decorated, where there are no parentheses.
         family: `R1` to `R8`.
         unit: `token turn message tool_call agent role orchestrator team`.
         estimator: `structural outcome judge replay model`.
@@ -122,7 +159,8 @@ def reward(  # noqa: PLR0913 - what a reward declares
         version: Version of the formula.
 
     Raises:
-        ConfigError: If a word is none of these, or the range holds nothing.
+        ConfigError: If a word is none of these, the range holds nothing, or what is decorated
+            cannot be called, or cannot carry what it declares.
 
     Example:
         >>> @reward(family="R7", unit="orchestrator", estimator="structural", range=(0, 1))
@@ -131,21 +169,43 @@ def reward(  # noqa: PLR0913 - what a reward declares
         >>> contract_of(calm).family, calm.__name__
         ('R7', 'calm')
     """
+    low, high = _ends(range)
     contract = Contract(
         family=family,
         unit=unit,
         estimator=estimator,
-        low=range[0],
-        high=range[1],
+        low=low,
+        high=high,
         inputs=inputs,
         version=version,
     )
 
     def declare(function: F) -> F:
-        setattr(function, _MARK, contract)
-        return function
+        return _carry(function, contract)
 
-    return declare
+    return declare if function is None else declare(function)
+
+
+def _ends(given: object) -> tuple[float, float]:
+    match given:
+        case (int() | float() as low, int() | float() as high):
+            return low, high
+        case _:
+            msg = f"a reward's range must be two numbers, got {given!r}; write range=(0, 1)"
+            raise ConfigError(msg)
+
+
+def _carry(function: F, contract: Contract) -> F:
+    must = "a reward must be a function of a trace that can carry what it declares"
+    if not callable(function):
+        msg = f"{must}, got {function!r}; put @reward(...) above a function"
+        raise ConfigError(msg)
+    try:
+        setattr(function, _MARK, contract)
+    except (AttributeError, TypeError) as error:  # of a built-in, a method, or an object with slots
+        msg = f"{must}, got {function!r}; put @reward(...) above a function that calls it"
+        raise ConfigError(msg) from error
+    return function
 
 
 def contract_of(function: object) -> Contract:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from typing import NamedTuple, SupportsFloat, TypeAlias, cast
+from typing import Final, NamedTuple, SupportsFloat, TypeAlias, cast
 
-from orchtrace_otel._guard import guarded
+from orchtrace_otel._guard import note, site_of, warn_once
 from orchtrace_otel.model import Reward, Trace
 from orchtrace_otel.rewards.contract import Contract, contract_of
 
@@ -22,6 +22,12 @@ another unit (`contract.reward`). A mapping has one reward for each component, o
 target where the declared unit is not the team (None: no such reward), and `Reward` says
 all the rest.
 """
+
+WHOSE: Final = "a reward function"
+
+
+class WrongAnswerError(TypeError):
+    """A reward function returned what is no reward; its text holds names and classes only."""
 
 
 def call(name: str, function: Callable[[Trace], RewardResult | None], trace: Trace) -> list[Reward]:
@@ -43,17 +49,35 @@ def call(name: str, function: Callable[[Trace], RewardResult | None], trace: Tra
         return [make.one(key, value) for key, value in numbers if value is not None]
     if isinstance(result, SupportsFloat):
         return [make.reward(name, None, result)]
+    if isinstance(result, (str, bytes)) or not isinstance(cast("object", result), Iterable):
+        raise _wrong(name, type(result).__name__)
     rewards: list[Reward] = []
     for reward in cast("Iterable[object]", result):
         if not isinstance(reward, Reward):
-            msg = (
-                f"reward function {name!r} must return a number, a Reward, several of them "
-                f"or a mapping of numbers, got {type(reward).__name__} inside "
-                f"{type(result).__name__}; return one of those"
-            )
-            raise TypeError(msg)
+            raise _wrong(name, f"{type(reward).__name__} inside {type(result).__name__}")
         rewards.append(reward)
     return rewards
+
+
+def _wrong(name: str, came: str) -> WrongAnswerError:
+    return WrongAnswerError(
+        f"reward function {name!r} must return a number, a Reward, several of them "
+        f"or a mapping of numbers, got {came}; return one of those"
+    )
+
+
+def number(name: str, value: SupportsFloat) -> float:
+    """Return the number that a function gave for the reward `name`.
+
+    Raises:
+        WrongAnswerError: If it is none.
+    """
+    try:
+        return float(value)
+    except (TypeError, ValueError, OverflowError):
+        pass
+    msg = f"reward {name!r} must be a number that a float can hold, got {type(value).__name__}"
+    raise WrongAnswerError(msg)
 
 
 def apply(trace: Trace, functions: Iterable[RewardFunction]) -> tuple[list[Reward], set[str]]:
@@ -68,13 +92,57 @@ def apply(trace: Trace, functions: Iterable[RewardFunction]) -> tuple[list[Rewar
     found: list[Reward] = []
     failed: set[str] = set()
     for name, function in functions:
-        rewards = _guarded_call(name, function, trace)
-        admits = contract_of(function).admits
-        sound = [reward for reward in rewards or () if reward.is_sound and admits(reward.value)]
-        found += sound
-        if rewards is None or len(sound) < len(rewards):
-            failed.add(f"reward_failed:{name}")
+        flag = f"reward_failed:{name}"
+        rewards = _asked(name, function, trace, flag)
+        if rewards is None:
+            failed.add(flag)
+            continue
+        contract = contract_of(function)
+        for reward in rewards:
+            fault = reward.fault or contract.fault(reward.value)
+            if fault is None:
+                found.append(reward)
+            else:
+                failed.add(flag)
+                tell_fault(function, fault, flag)
     return found, failed
+
+
+def _asked(
+    name: str, function: Callable[[Trace], RewardResult | None], trace: Trace, flag: str
+) -> list[Reward] | None:
+    """Return what a function gives; None where it failed, which is told as its fault."""
+    try:
+        given = call(name, function, trace)
+        # Values become floats here, where a value that is no number may still fail.
+        return [replace(one, value=number(name, one.value)) for one in given]
+    except Exception as error:  # noqa: BLE001 - the user's own code; its failure costs its reward alone
+        tell_failure(function, error, flag)
+    return None
+
+
+def tell_failure(function: object, error: Exception, flag: str) -> None:
+    """Say once which reward function failed: what it gave, or the class of what it raised."""
+    site = site_of(function)
+    if isinstance(error, WrongAnswerError):
+        warn_once(
+            f"{site}:answer", "%s, from %s; it is left out, with the flag %s", error, site, flag
+        )
+    else:
+        note(site, error, WHOSE, f"costs its reward, with the flag {flag}")
+
+
+def tell_fault(function: object, fault: str, flag: str) -> None:
+    """Say once what is wrong with a reward that a function gave."""
+    site = site_of(function)
+    warn_once(
+        f"{site}:{fault}",
+        "%s, %s, gave a reward whose %s; it is left out, with the flag %s",
+        WHOSE,
+        site,
+        fault,
+        flag,
+    )
 
 
 class _Maker(NamedTuple):
@@ -97,18 +165,10 @@ class _Maker(NamedTuple):
         return Reward(
             id=identity,
             component=component,
-            value=float(value),
+            value=number(self.name, value),
             family=contract.family,
             unit=contract.unit,
             target=target,
             estimator=contract.estimator,
             version=contract.version,
         )
-
-
-@guarded
-def _guarded_call(
-    name: str, function: Callable[[Trace], RewardResult | None], trace: Trace
-) -> list[Reward]:
-    # Values become floats here, where a value that is no number may still fail.
-    return [replace(reward, value=float(reward.value)) for reward in call(name, function, trace)]

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from orchtrace_otel.model import Reward
+from orchtrace_otel.rewards.functions import number, tell_failure, tell_fault
 
 TASK: str = "task"
 """Component of a team's own reward that is a bare number."""
@@ -18,7 +19,7 @@ def given_rewards(
     result: object,
     flag: Callable[[str], None],
 ) -> Iterator[Reward]:
-    """Ask the user's function about a result; a failure is flagged, never raised.
+    """Ask the user's function about a result; a failure is flagged and told, never raised.
 
     Example:
         >>> [(r.component, r.value) for r in given_rewards(len, "four", print)]
@@ -30,12 +31,22 @@ def given_rewards(
     try:
         answer = function(result)
         numbers = answer if isinstance(answer, Mapping) else {TASK: answer}
-        values = {str(name): float(value) for name, value in numbers.items()}
-    except Exception:  # noqa: BLE001 - the user's own code; its failure costs the reward alone
-        flag(f"reward_failed:{TASK}")
+        values = {str(name): number(str(name), value) for name, value in numbers.items()}
+    except Exception as error:  # noqa: BLE001 - the user's own code; its failure costs the reward alone
+        _fail(function, error, flag)
         return
     for component, value in values.items():
-        if math.isfinite(value):
-            yield Reward(id=uuid.uuid4().hex, component=component, value=value)
+        reward = Reward(id=uuid.uuid4().hex, component=component, value=value)
+        if reward.fault is None:
+            yield reward
         else:
-            flag(f"reward_failed:{component}")
+            # A component that is none cannot stand in a flag either.
+            name = f"reward_failed:{TASK if math.isfinite(value) else component}"
+            flag(name)
+            tell_fault(function, reward.fault, name)
+
+
+def _fail(function: object, error: Exception, flag: Callable[[str], None]) -> None:
+    name = f"reward_failed:{TASK}"
+    flag(name)
+    tell_failure(function, error, name)

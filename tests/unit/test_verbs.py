@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -728,6 +729,69 @@ def test_a_reward_function_that_fails_costs_the_reward_not_the_run(
     assert captured.trace.events[-1]["status"] == "ok"
 
 
+class Judge:
+    """A reward function that is an object."""
+
+    def __call__(self, result: object) -> float:
+        msg = "the canary"
+        raise LookupError(msg)
+
+
+_JUDGE = f"{__name__}.Judge"
+_LAMBDA = rf"{re.escape(__name__)}\.<lambda>:\d+"
+_OUT = "it is left out, with the flag reward_failed:"
+
+
+@pytest.mark.parametrize(
+    ("reward", "told", "flag"),
+    [
+        pytest.param(
+            Judge(),
+            f"a reward function failed in {_JUDGE} with LookupError and costs its reward, with the "
+            "flag reward_failed:task; further failures there are only counted; the traceback is "
+            "logged at DEBUG",
+            "task",
+            id="raises",
+        ),
+        pytest.param(
+            lambda result: {"style": "the canary"},
+            rf"reward 'style' must be a number that a float can hold, got str, from {_LAMBDA}; "
+            f"{_OUT}task",
+            "task",
+            id="text",
+        ),
+        pytest.param(
+            lambda result: {"style": float("nan")},
+            rf"a reward function, {_LAMBDA}, gave a reward whose value must be a finite number; "
+            f"{_OUT}style",
+            "style",
+            id="nan",
+        ),
+        pytest.param(
+            lambda result: {"": 1.0},
+            rf"a reward function, {_LAMBDA}, gave a reward whose component must be a text of UTF-8 "
+            f"with something in it; {_OUT}task",
+            "task",
+            id="no component",
+        ),
+    ],
+)
+def test_a_reward_function_that_fails_is_named(
+    reward: Callable[[object], Any], told: str, flag: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Who reads the log knows which of their functions it was, and what was wrong with it."""
+    with recording() as captured:
+        orchtrace.team("t", reward=reward)(lambda: "done")()
+    said, lost = caplog.messages
+    assert re.fullmatch(told, said)
+    assert lost == (
+        f"orchtrace lost data (rewards_failed, reward_failed:{flag}); further losses of this kind "
+        "are counted, and told at shutdown"
+    )
+    assert captured.trace.flags == (f"reward_failed:{flag}",)
+    assert given_rewards(captured.trace) == {}
+
+
 def test_an_interrupt_in_a_reward_function_is_the_hosts_and_ends_the_run() -> None:
     """The trace is whole, and nothing stays open."""
 
@@ -787,7 +851,10 @@ def test_a_reward_that_is_unsound_costs_itself_alone(caplog: pytest.LogCaptureFi
         team()
     assert captured.trace.flags == ("rewards_unreadable",)
     assert given_rewards(captured.trace) == {"sound": 1.0}
-    assert "a reward's component must be a text of UTF-8; the reward is lost" in caplog.text
+    assert (
+        "a reward's component must be a text of UTF-8 with something in it; the reward is lost"
+        in caplog.text
+    )
 
 
 @pytest.mark.swallows_errors

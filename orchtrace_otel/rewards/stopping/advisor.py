@@ -19,7 +19,8 @@ from opentelemetry import context as otel_context
 
 from orchtrace_otel import attributes as a
 from orchtrace_otel import spans
-from orchtrace_otel._guard import guarded, warn_once
+from orchtrace_otel._arguments import check_judge
+from orchtrace_otel._guard import asked, guarded, warn_once
 from orchtrace_otel.errors import ConfigError, StoppingError
 from orchtrace_otel.rewards.stopping.facts import Answer, Facts
 from orchtrace_otel.rewards.stopping.model import Advice, StopValue
@@ -31,6 +32,9 @@ if TYPE_CHECKING:
 
 POINTS: Final = frozenset({"decide", "delegate", "aggregate", "stop"})
 """Verbs of events that are decision points; the close of an activation is one as well."""
+
+_CALLBACK: Final = "a callback of advise()"
+_COST: Final = "costs what it would have said"
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,8 +90,7 @@ def advise(
         second call puts another advisor before the first until it is closed.
 
     Raises:
-        ConfigError: If an argument does not hold what it must, or the model needs features that
-            are not seen here.
+        ConfigError: If an argument does not hold what it must, or the file cannot be read.
         StoppingError: If the file holds no stopping value.
 
     Example:
@@ -95,18 +98,38 @@ def advise(
         ...     advisor.observe(answer="42")  # outside of a run it does nothing
     """
     if isinstance(model, (str, Path)):
-        model = StopValue.load(model)
+        model = _load(model)
     if model is not None and not isinstance(cast("object", model), StopValue):
         msg = f"model must be a StopValue or the path of its file, got {type(model).__name__}"
         raise ConfigError(msg)
-    if callback is not None and not callable(cast("object", callback)):
-        msg = f"callback must be callable with a decision point, got {callback!r}"
-        raise ConfigError(msg)
+    if callback is not None:
+        check_judge("callback must be callable with a decision point", callback)
     for name, limit in (("max_tokens", max_tokens), ("max_seconds", max_seconds)):
-        if limit is not None and not 0 < limit < math.inf:
+        is_number = isinstance(cast("object", limit), int | float)
+        if limit is not None and not (is_number and 0 < limit < math.inf):
             msg = f"{name} must be a number above 0, got {limit!r}"
             raise ConfigError(msg)
+    _check_names(pollable)
     return Advisor(model, callback, (max_seconds, max_tokens), frozenset(pollable))
+
+
+def _load(path: str | Path) -> StopValue:
+    try:
+        return StopValue.load(path)
+    except OSError as error:
+        msg = (
+            f"model must be the path of a stopping model that can be read, got {str(path)!r} "
+            f"({error.strerror or type(error).__name__}); `orchtrace stop fit` writes one"
+        )
+        raise ConfigError(msg) from error
+
+
+def _check_names(pollable: object) -> None:
+    is_list = isinstance(pollable, Collection) and not isinstance(pollable, (str, bytes))
+    names = cast("Collection[object]", pollable) if is_list else ()
+    if not is_list or not all(isinstance(name, str) for name in names):
+        msg = f"pollable must be names of tools, got {pollable!r}; write pollable=['search']"
+        raise ConfigError(msg)
 
 
 class Advisor:
@@ -122,7 +145,7 @@ class Advisor:
         self.model = model
         self.budgets = budgets
         self.pollable = pollable
-        self.callback = None if callback is None else guarded(callback)
+        self.callback = None if callback is None else asked(callback, _CALLBACK, _COST)
         spans.watchers.append(self._watch)
 
     def close(self) -> None:

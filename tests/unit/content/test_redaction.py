@@ -6,6 +6,7 @@ import re
 
 import pytest
 
+from orchtrace_otel import _guard
 from orchtrace_otel.content.redaction import REDACTED, Redactor
 
 SECRETS = [
@@ -86,3 +87,18 @@ def test_what_is_known_can_be_left_alone() -> None:
 def test_a_function_that_fails_lets_nothing_through(function) -> None:
     """What it could not read may be a secret."""
     assert Redactor(function=function).text("anything") == REDACTED
+
+
+@pytest.mark.swallows_errors
+def test_a_function_that_fails_is_named(caplog) -> None:
+    """As the host's own, by the class of its error: what it says may be the secret."""
+    _guard.swallowed.pop(f"{__name__}.refuse", None)
+    assert Redactor(function=refuse).text("the canary") == REDACTED
+    assert caplog.messages == [
+        f"a redact function failed in {__name__}.refuse with LookupError and keeps nothing of the "
+        "text; further failures there are only counted; the traceback is logged at DEBUG"
+    ]
+
+
+def refuse(text: str) -> str:
+    raise LookupError(text)

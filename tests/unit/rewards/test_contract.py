@@ -10,6 +10,7 @@ from orchtrace_otel.errors import ConfigError
 from orchtrace_otel.model import Reward
 from orchtrace_otel.rewards import Component, Facts, component, contract_of, reward, score
 from orchtrace_otel.rewards.component import Findings
+from orchtrace_otel.rewards.contract import PLAIN
 
 
 @reward(family="R2", unit="agent", estimator="structural", range=(0, 1), version="2")
@@ -47,6 +48,40 @@ def test_plain_functions_declare_nothing_and_stay_accepted(fork3):
     """Without a declaration a number is an outcome of the team, of any size."""
     scored = score(fork3, [("huge", lambda trace: -1e300)])
     assert mine(scored) == [Reward(id="fork3:huge:huge", component="huge", value=-1e300)]
+
+
+def test_without_parentheses_it_declares_what_holds_by_default(fork3):
+    """As the other decorators do."""
+
+    @reward
+    def plain(trace):
+        return 1.0
+
+    assert contract_of(plain) == PLAIN
+    assert score(fork3, [("plain", plain)]).rewards["plain"] == 1.0
+
+
+@pytest.mark.parametrize(
+    ("declared", "function", "message"),
+    [
+        ({}, 5, "a reward must be a function .*, got 5; put @reward"),
+        ({}, classmethod(len), "a reward must be a function .*, got <classmethod.*; put @reward"),
+        ({}, len, "a reward must be a function .*, got <built-in .* above a function that calls"),
+        ({}, [].append, "a reward must be a function .*, got <built-in .* that calls it"),
+        ({"range": 5}, busy, r"a reward's range must be two numbers, got 5; write range=\(0, 1\)"),
+        ({"range": "ab"}, busy, "a reward's range must be two numbers, got 'ab'; write"),
+        ({"range": (0,)}, busy, r"a reward's range must be two numbers, got \(0,\); write"),
+        ({"range": (1, 0)}, busy, r"a reward's range must go from low to high, got \(1, 0\)"),
+        ({"inputs": "edges"}, busy, "a reward's inputs must be a tuple of texts, got 'edges'"),
+        ({"inputs": (1,)}, busy, r"a reward's inputs must be a tuple of texts, got \(1,\)"),
+        ({"version": 2}, busy, "a reward's version must be a text, got 2; write version='1'"),
+    ],
+)
+def test_a_declaration_that_says_nothing_is_refused_where_it_stands(declared, function, message):
+    """Not at the end of the first run; and what is refused is left as it was."""
+    with pytest.raises(ConfigError, match=message):
+        reward(**declared)(function)
+    assert contract_of(busy).version == "2"
 
 
 @pytest.mark.parametrize("value", [1.5, -0.1, math.nan, math.inf])

@@ -11,7 +11,7 @@ import pytest
 
 from orchtrace_otel import _guard
 from orchtrace_otel.model import Event, Reward, Trace
-from orchtrace_otel.rewards import MEASURES, score
+from orchtrace_otel.rewards import MEASURES, reward, score
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -54,6 +54,15 @@ def given_records(scored: Trace) -> list[dict[str, object]]:
     """The records of users: all but the built-in ones."""
     assert scored.stop is not None
     return [record for record in scored.stop["reward_records"] if ":=" not in record["id"]]
+
+
+def texts(trace: Trace) -> list[str]:
+    return ["the canary"]
+
+
+@reward(range=(0, 1))
+def beyond(trace: Trace) -> float:
+    return 1.5
 
 
 def raising(trace: Trace) -> float:
@@ -138,6 +147,38 @@ def test_a_broken_reward_is_absent_and_flagged(fork3, function, kept):
     assert given(scored) == {"outcome": 1.0, "before": 1.0, "after": 2.0} | kept
     assert scored.flags == ("reward_failed:odd",)
     assert scored.metrics == score(fork3).metrics
+
+
+@pytest.mark.usefixtures("swallowed")
+@pytest.mark.parametrize(
+    ("function", "told"),
+    [
+        (
+            raising,
+            f"a reward function failed in {__name__}.raising with RuntimeError and costs its "
+            "reward, with the flag reward_failed:odd; further failures there are only counted; "
+            "the traceback is logged at DEBUG",
+        ),
+        (
+            texts,
+            "reward function 'odd' must return a number, a Reward, several of them or a mapping "
+            f"of numbers, got str inside list; return one of those, from {__name__}.texts; "
+            "it is left out, with the flag reward_failed:odd",
+        ),
+        (
+            beyond,
+            f"a reward function, {__name__}.beyond, gave a reward whose value must be from 0 to "
+            "1, as it declares; it is left out, with the flag reward_failed:odd",
+        ),
+    ],
+)
+def test_a_broken_reward_is_told_by_its_function(fork3, function, told, monkeypatch, caplog):
+    """By the class of what it raised or by what it gave, whose texts may not leave."""
+    monkeypatch.setattr(_guard, "_told", set())
+    _guard.swallowed.clear()
+    for _ in range(2):
+        score(fork3, [("odd", function)])
+    assert caplog.messages == [told]
 
 
 @pytest.mark.usefixtures("swallowed")

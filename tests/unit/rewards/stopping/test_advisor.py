@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import gc
 import math
 import sys
@@ -190,6 +191,25 @@ def test_a_callback_that_fails_costs_the_host_nothing() -> None:
     assert len([event for event in points(trace) if "advice" in event.keys]) == 6
     site = next(site for site in _guard.swallowed if site.endswith("fail"))
     assert _guard.swallowed[site] == 6
+
+
+@pytest.mark.swallows_errors
+def test_a_callback_that_fails_is_named_with_the_class_of_its_error(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Whose it is, where it stands and what it raised; what the error says may be content."""
+    site = f"{__name__}.refuse"
+    _guard.swallowed.pop(site, None)
+    with orchtrace.advise(None, functools.partial(refuse, "the canary")):
+        run(team)
+    assert caplog.messages == [
+        f"a callback of advise() failed in {site} with LookupError and costs what it would have "
+        "said; further failures there are only counted; the traceback is logged at DEBUG"
+    ]
+
+
+def refuse(text: str, point: DecisionPoint) -> None:
+    raise LookupError(text, point)
 
 
 def test_what_a_callback_does_in_the_run_is_no_point_of_its_own() -> None:
@@ -419,6 +439,24 @@ def test_an_advisor_takes_a_file(tmp_path: Path) -> None:
         ({"callback": 3}, ConfigError, "callback must be callable with a decision point, got 3"),
         ({"max_tokens": 0}, ConfigError, "max_tokens must be a number above 0, got 0"),
         ({"max_seconds": math.inf}, ConfigError, "max_seconds must be a number above 0, got inf"),
+        ({"max_tokens": "9"}, ConfigError, "max_tokens must be a number above 0, got '9'"),
+        (
+            {"pollable": "search"},
+            ConfigError,
+            "pollable must be names of tools, got 'search'; write pollable=['search']",
+        ),
+        (
+            {"pollable": [len]},
+            ConfigError,
+            "pollable must be names of tools, got [<built-in function len>]; "
+            "write pollable=['search']",
+        ),
+        (
+            {"model": "missing.json"},
+            ConfigError,
+            "model must be the path of a stopping model that can be read, got 'missing.json' "
+            "(No such file or directory); `orchtrace stop fit` writes one",
+        ),
     ],
 )
 def test_set_up_fails_loudly(options: dict[str, Any], kind: type[Exception], message: str) -> None:

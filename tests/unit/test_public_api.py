@@ -58,7 +58,7 @@ PARAMETERS = {
     "message": "(to, content)",
     "record_reward": "(component, value, *, run_id, event_id, family, unit, target, estimator, "
     "provisional, n, se, version)",
-    "reward": "(*, family, unit, estimator, range, inputs, version)",
+    "reward": "(function, /, *, family, unit, estimator, range, inputs, version)",
     "shutdown": "()",
     "spawn": "(agent)",
     "stop": "(reason, detail)",

@@ -14,6 +14,8 @@ from orchtrace_otel.sampling import RecordOurs
 from orchtrace_otel.settings import Settings
 
 if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
     from opentelemetry.metrics import MeterProvider
     from opentelemetry.sdk.trace.export import SpanExporter
 
@@ -31,7 +33,7 @@ def made_here(
         meter_provider: For the SDK's own metrics, where it has any.
 
     Raises:
-        ConfigError: If the SDK refuses what a variable holds.
+        ConfigError: If the SDK refuses what a variable holds, or an exporter does not open.
         MissingDependencyError: If OTLP is asked for and its exporter is not installed.
     """
     made = _made(meter_provider)
@@ -54,7 +56,7 @@ def _made(meter_provider: MeterProvider | None) -> TracerProvider:
 
 def _otlp(settings: Settings) -> str:
     """Return which exporter of OTLP the environment asks for; says once what is wrong there."""
-    protocol, otel = settings.otlp_protocol, settings.otel or {}
+    protocol = settings.otlp_protocol
     if protocol == "grpc":
         return "otlp-grpc:"
     if protocol != "http/protobuf":
@@ -64,25 +66,35 @@ def _otlp(settings: Settings) -> str:
             "http/protobuf is spoken",
             protocol,
         )
-    for name in ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT"):
-        endpoint = otel.get(name, "").strip()
-        if endpoint and not endpoint.startswith(("http://", "https://")):
-            warn_once(
-                name,
-                "%s must begin with http:// or https://, got one that does not: "
-                "no span will arrive",
-                name,
-            )
+    if settings.endpoint_lacks_scheme and settings.otlp_endpoint is not None:
+        name, _ = settings.otlp_endpoint
+        warn_once(
+            name,
+            "%s must begin with http:// or https://, got one that does not: no span will arrive",
+            name,
+        )
     return "otlp:"
+
+
+def span_exporters() -> dict[str, EntryPoint]:
+    """Return the exporters of spans that are installed, by the names that the SDK gives them."""
+    from importlib.metadata import entry_points  # noqa: PLC0415 - slow to import, rarely needed
+
+    return {entry.name: entry for entry in entry_points(group=GROUP)}
 
 
 def _installed(name: str) -> Any:
     """Return an exporter of spans that the SDK finds by its name too; None where there is none."""
-    from importlib.metadata import entry_points  # noqa: PLC0415 - slow to import, rarely needed
-
-    found = {entry.name: entry for entry in entry_points(group=GROUP)}
+    found = span_exporters()
     if name in found:
-        return found[name].load()()
+        try:
+            return found[name].load()()
+        except Exception as error:
+            msg = (
+                f"OTEL_TRACES_EXPORTER must name exporters that open, got {name!r} "
+                f"({type(error).__name__}); `orchtrace doctor` says more, or leave it out"
+            )
+            raise ConfigError(msg) from error
     warn_once(
         f"span_exporter:{name}",
         "OTEL_TRACES_EXPORTER must name exporters of spans that are installed (%s), got %r; "

@@ -82,6 +82,29 @@ class Settings:
             otel={name: value for name, value in env.items() if name.startswith("OTEL_")},
         )
 
+    @property
+    def otlp_endpoint(self) -> tuple[str, str] | None:
+        """The variable that says where OTLP goes, and what it says; None where none does.
+
+        Example:
+            >>> Settings(otel={"OTEL_EXPORTER_OTLP_ENDPOINT": "http://here:4318"}).otlp_endpoint
+            ('OTEL_EXPORTER_OTLP_ENDPOINT', 'http://here:4318')
+        """
+        otel = self.otel or {}
+        said = ((name, otel.get(name, "").strip()) for name in _ENDPOINTS)
+        return next((one for one in said if one[1]), None)
+
+    @property
+    def endpoint_lacks_scheme(self) -> bool:
+        """Whether OTLP over HTTP has an endpoint that it cannot send to: gRPC takes a bare host."""
+        endpoint = self.otlp_endpoint
+        if self.otlp_protocol == "grpc" or endpoint is None:
+            return False
+        return not endpoint[1].lower().startswith(("http://", "https://"))
+
+
+_ENDPOINTS: Final = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
+"""The first one that says something counts."""
 
 # A slotted dataclass hides its defaults from the class.
 _DEFAULTS: Final = Settings()
@@ -148,9 +171,7 @@ def _otlp_wanted(env: Mapping[str, str]) -> bool:
     chosen = _chosen(env)
     if chosen:
         return any(name in _OTLP for name in chosen)
-    return bool(
-        env.get("OTEL_EXPORTER_OTLP_ENDPOINT") or env.get("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
-    )
+    return any(env.get(name, "").strip() for name in _ENDPOINTS)
 
 
 def _otlp_protocol(env: Mapping[str, str]) -> str:

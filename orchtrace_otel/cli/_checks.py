@@ -20,6 +20,7 @@ from orchtrace_otel import adapter as adapters
 from orchtrace_otel import exporter as exporters
 from orchtrace_otel.content.folders import open_folder
 from orchtrace_otel.errors import MissingDependencyError, OrchtraceError
+from orchtrace_otel.provider import span_exporters
 from orchtrace_otel.settings import CAPTURE_MODES, CAPTURE_VARIABLE
 
 if TYPE_CHECKING:
@@ -181,18 +182,26 @@ def _endpoints(settings: Settings) -> Iterator[Finding]:
             found = f"{otel[name]!r} is no file"
             yield Finding("endpoints", "wrong", name, found, "correct the path, or unset it")
     if settings.otlp_wanted:
-        yield from _otlp(settings.otlp_protocol)
+        yield from _otlp(settings)
+    yield from _span_exporters(settings)
     urls = dict(_urls(settings))
     for name, url in urls.items():
         yield _connection(name, url)
-    if not urls:
+    if not (urls or settings.otlp_wanted or otel.get("OTEL_TRACES_EXPORTER", "").strip()):
         found = "no OTLP endpoint is set: spans go to no collector"
         advice = "to send them, set OTEL_EXPORTER_OTLP_ENDPOINT=http://localhost:4318"
         yield Finding("endpoints", "note", "OTLP", found, advice)
 
 
-def _otlp(protocol: str) -> Iterator[Finding]:
+def _otlp(settings: Settings) -> Iterator[Finding]:
     """Look for the exporter that an `OTEL_` variable asks for, which is opened without a target."""
+    protocol, endpoint = settings.otlp_protocol, settings.otlp_endpoint
+    if settings.endpoint_lacks_scheme and endpoint is not None:
+        name, url = endpoint
+        came = without_password(url)
+        found = f"{came} begins with neither http:// nor https://: over HTTP no span arrives"
+        advice = f"give {name} a scheme, or set OTEL_EXPORTER_OTLP_PROTOCOL=grpc"
+        yield Finding("endpoints", "wrong", name, found, advice)
     try:
         exporters.open_exporter("otlp-grpc:" if protocol == "grpc" else "otlp:").shutdown()
     except Exception as error:  # noqa: BLE001 - see _adapter
@@ -200,14 +209,35 @@ def _otlp(protocol: str) -> Iterator[Finding]:
         yield _does_not_open("endpoints", f"OTLP over {protocol}", error, advice)
 
 
+def _span_exporters(settings: Settings) -> Iterator[Finding]:
+    """Look at what `OTEL_TRACES_EXPORTER` names beside OTLP, which is asked for a connection."""
+    variable = "OTEL_TRACES_EXPORTER"
+    raw = (settings.otel or {}).get(variable, "").strip()
+    if raw and not settings.otlp_wanted and not settings.span_exporters:
+        found = f"{raw}: spans go to no collector"
+        yield Finding("endpoints", "note", variable, found, "to send them, set it to otlp")
+    installed = span_exporters() if settings.span_exporters else {}
+    for name in settings.span_exporters:
+        entry = installed.get(name)
+        if entry is None:
+            known = ", ".join(sorted(installed)) or "none"
+            found = f"{name!r} is not installed, and left out; there are: {known}"
+            advice = "correct the name, or install the package that brings it"
+            yield Finding("endpoints", "wrong", variable, found, advice)
+            continue
+        try:
+            entry.load()
+        except Exception as error:  # noqa: BLE001 - see _adapter
+            yield _broken("endpoints", variable, entry, error)
+        else:
+            yield Finding("endpoints", "ok", variable, f"{name} is installed, not tried")
+
+
 def _urls(settings: Settings) -> Iterator[tuple[str, str]]:
     """Name each URL that spans or traces go to, by what configures it."""
-    otel = settings.otel or {}
-    if settings.otlp_wanted:
+    if settings.otlp_wanted and not settings.endpoint_lacks_scheme:
         port = 4317 if settings.otlp_protocol == "grpc" else 4318
-        names = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
-        name = next((name for name in names if otel.get(name)), "OTEL_TRACES_EXPORTER")
-        yield name, otel.get(name, "") if name in names else f"http://localhost:{port}"
+        yield settings.otlp_endpoint or ("OTEL_TRACES_EXPORTER", f"http://localhost:{port}")
     for spec in settings.exporters:
         target = spec.partition(":")[2]
         if target.startswith(("http://", "https://")):

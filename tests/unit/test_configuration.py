@@ -490,6 +490,24 @@ except orchtrace.ConfigError as error:
     assert said.endswith("ProxyTracerProvider\n")
 
 
+def test_an_exporter_of_spans_that_does_not_open_is_an_error_of_ours() -> None:
+    """It names the variable and the class of the error; no provider is set."""
+    code = """
+from importlib.metadata import EntryPoint
+from orchtrace_otel import provider
+entry = EntryPoint("mine", "decimal:Decimal.from_float", provider.GROUP)
+provider.span_exporters = lambda: {"mine": entry}
+try:
+    orchtrace.configure(exporters=[])
+except orchtrace.ConfigError as error:
+    print(error, type(trace.get_tracer_provider()).__name__)
+"""
+    assert run(TEAM + code, OTEL_TRACES_EXPORTER="mine") == (
+        "OTEL_TRACES_EXPORTER must name exporters that open, got 'mine' (TypeError); "
+        "`orchtrace doctor` says more, or leave it out ProxyTracerProvider\n"
+    )
+
+
 def test_the_disabled_sdk_is_honoured() -> None:
     """No span, no provider, no exporter, whatever is configured; arguments are still checked."""
     assert (

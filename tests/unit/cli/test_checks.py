@@ -124,6 +124,62 @@ def test_what_cannot_be_reached_says_why(url: str, why: str | None) -> None:
     assert why is None or said == why
 
 
+@pytest.mark.parametrize("url", ["me:secret@127.0.0.1:{}", "ftp://127.0.0.1:{}"])
+def test_an_endpoint_without_a_scheme_is_wrong_for_http(url: str, listening: int) -> None:
+    """Something listens there, and no span will ever arrive: `configure` says so as well."""
+    url = url.format(listening)
+    name = "OTEL_EXPORTER_OTLP_ENDPOINT"
+    finding = found(name, **{name: url})
+    assert finding.level == "wrong"
+    assert finding.found == (
+        f"{url.replace('me:secret@', '')} begins with neither http:// nor https://: over HTTP no "
+        "span arrives"
+    )
+    assert finding.advice == f"give {name} a scheme, or set OTEL_EXPORTER_OTLP_PROTOCOL=grpc"
+
+
+def test_the_endpoint_of_traces_alone_counts(listening: int) -> None:
+    """What the other one lacks costs nothing then; and gRPC needs no scheme."""
+    other = {"OTEL_EXPORTER_OTLP_ENDPOINT": "127.0.0.1:9"}
+    name = "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"
+    url = f"http://127.0.0.1:{listening}"
+    assert found(name, **other, **{name: url}).level == "ok"
+    grpc = {name: f"127.0.0.1:{listening}", "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"}
+    assert found(name, **grpc).found == f"127.0.0.1:{listening} takes connections"
+
+
+@pytest.mark.parametrize(
+    ("value", "level", "said"),
+    [
+        ("console", "ok", "console is installed, not tried"),
+        ("zipkin", "wrong", "'zipkin' is not installed, and left out; there are: console, "),
+        ("none", "note", "none: spans go to no collector"),
+        ("none,otlp", "wrong", "http://localhost:4318: "),
+    ],
+)
+def test_the_exporters_of_spans_are_looked_at(
+    value: str, level: str, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What each name does, also where an endpoint says otherwise; and only that is told."""
+    monkeypatch.setattr(_checks, "cannot_connect", lambda url: "Connection refused")
+    finding = found("OTEL_TRACES_EXPORTER", OTEL_TRACES_EXPORTER=value)
+    assert (finding.level, bool(finding.advice)) == (level, level != "ok")
+    assert finding.found.startswith(said)
+    endpoint = {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:9"}
+    environ = Settings.from_env({"OTEL_TRACES_EXPORTER": value, **endpoint})
+    told = [one.name for one in what_is_configured(environ) if one.topic == "endpoints"]
+    assert told == (["OTEL_EXPORTER_OTLP_ENDPOINT"] if "otlp" in value else [finding.name])
+
+
+def test_an_exporter_of_spans_that_does_not_load_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Installed is not enough."""
+    entry = EntryPoint("mine", "not_here:Exporter", "opentelemetry_traces_exporter")
+    monkeypatch.setattr(_checks, "span_exporters", lambda: {"mine": entry})
+    finding = found("OTEL_TRACES_EXPORTER", OTEL_TRACES_EXPORTER="mine")
+    assert finding.level == "wrong"
+    assert finding.found.startswith("not_here:Exporter does not load: ModuleNotFoundError")
+
+
 def test_passwords_are_not_shown() -> None:
     """A report can be sent to others."""
     assert without_password("https://me:pw@host:1/a/b?token=x") == "https://host:1/a/b"

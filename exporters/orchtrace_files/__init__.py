@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from orchtrace_files._exporter import JsonlExporter, open_jsonl
-from orchtrace_files._lines import LineFile
+from orchtrace_otel.lines import LineFile
 
 if TYPE_CHECKING:
     from orchtrace_files._compaction import Compacted, compact

@@ -9,9 +9,9 @@ from urllib.parse import parse_qsl
 
 import orjson
 
-from orchtrace_files._lines import LineFile
-from orchtrace_files._losses import Losses
 from orchtrace_otel.errors import ConfigError
+from orchtrace_otel.lines import LineFile
+from orchtrace_otel.noted import Losses
 from orchtrace_otel.schema import dump
 
 if TYPE_CHECKING:

@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qsl
 from weakref import WeakSet
 
-from orchtrace_files._losses import Losses
 from orchtrace_otel.content.folders import Folder, LocalFolder, open_folder
 from orchtrace_otel.content.store import Store, open_store
 from orchtrace_otel.errors import ConfigError
+from orchtrace_otel.noted import Losses
 from orchtrace_otel.tables.arrow import pyarrow, schema
 from orchtrace_otel.tables.gathering import flat
 from orchtrace_otel.tables.inlining import inline

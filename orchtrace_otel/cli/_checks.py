@@ -19,6 +19,7 @@ from urllib.parse import urlsplit
 from orchtrace_otel import adapter as adapters
 from orchtrace_otel import exporter as exporters
 from orchtrace_otel.content.folders import open_folder
+from orchtrace_otel.content.notes import complaints
 from orchtrace_otel.errors import MissingDependencyError, OrchtraceError
 from orchtrace_otel.provider import span_exporters
 from orchtrace_otel.settings import CAPTURE_MODES, CAPTURE_VARIABLE
@@ -368,8 +369,21 @@ def _content(settings: Settings) -> Iterator[Finding]:
     else:
         yield _capture(settings.capture, settings.store)
     if settings.store is not None:
-        is_url = "://" in settings.store
-        yield _remote(settings.store) if is_url else _store(Path(settings.store).expanduser())
+        yield from _kept_in(settings.store)
+
+
+def _kept_in(store: str) -> Iterator[Finding]:
+    if "://" in store:
+        yield _remote(store)
+        return
+    folder = Path(store).expanduser()
+    yield _store(folder)
+    for complaint in complaints(folder):
+        advice = (
+            "make room or correct the place; what was lost is gone, so remove that file once you "
+            "know it"
+        )
+        yield Finding("content", "wrong", "ORCHTRACE_STORE", complaint, advice)
 
 
 def _capture(mode: str, store: str | None) -> Finding:

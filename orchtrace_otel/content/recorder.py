@@ -5,11 +5,11 @@ from __future__ import annotations
 import hashlib
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from orchtrace_otel import attributes as a
-from orchtrace_otel._guard import guarded, warn_once
+from orchtrace_otel._guard import asked, guarded, warn_once
 from orchtrace_otel.content.capture import POLICY_KEYS, Capture
 from orchtrace_otel.content.memory import Kept, RunMemory, memory_of
 from orchtrace_otel.content.messages import said_by
@@ -21,6 +21,9 @@ from orchtrace_otel.forking import afresh_in_children
 
 if TYPE_CHECKING:
     from orchtrace_otel.spans import Interval, Run, Scope
+
+_WHOSE: Final = "a policy function"
+_COST: Final = "leaves out what it would have said"
 
 
 class Recorder:
@@ -251,15 +254,11 @@ class Recorder:
     def policy(self, model: str | None) -> Mapping[str, str]:
         """Return what the user says of a policy, texts alone."""
         given = self.capture.policy
-        told: Any = self._ask_policy(given, model) if callable(given) else given
+        told: Any = asked(given, _WHOSE, _COST)(model) if callable(given) else given
         if not isinstance(told, Mapping):
             return {}
         held = cast("Mapping[str, object]", told)
         return {key: str(held[key]) for key in POLICY_KEYS if held.get(key) is not None}
-
-    @guarded
-    def _ask_policy(self, function: Callable[[str | None], Any], model: str | None) -> Any:
-        return function(model)
 
     # -- common to both -----------------------------------------------------------------------
 

@@ -9,8 +9,9 @@ from typing import Any
 from orchtrace_otel._guard import warn_once
 from orchtrace_otel.content import gate
 from orchtrace_otel.content.capture import Capture, as_capture
-from orchtrace_otel.content.folders import Folder, open_folder
+from orchtrace_otel.content.folders import Folder, LocalFolder, open_folder
 from orchtrace_otel.content.key import key_in
+from orchtrace_otel.content.notes import Notes
 from orchtrace_otel.content.recorder import Recorder
 from orchtrace_otel.content.writer import Writer
 from orchtrace_otel.errors import ConfigError
@@ -92,5 +93,6 @@ def _recorder(capture: Capture, folder: Folder | None, key: str | None) -> Recor
     if folder is None:
         return Recorder(capture, key)
     recorder = Recorder(capture, key or key_in(folder))
-    recorder.writer = Writer(folder, capture, recorder.lose)
+    notes = Notes(folder.path, recorder.losses) if isinstance(folder, LocalFolder) else None
+    recorder.writer = Writer(folder, capture, recorder.lose, notes)
     return recorder

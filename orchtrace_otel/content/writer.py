@@ -17,6 +17,7 @@ from orchtrace_otel.forking import afresh_in_children
 
 if TYPE_CHECKING:
     from orchtrace_otel.content.memory import RunMemory
+    from orchtrace_otel.content.notes import Notes
 
 _LOOK_SECONDS: Final = 2.0
 """How often an idle writer looks whether a run's content was deleted by somebody else."""
@@ -59,12 +60,20 @@ class Writer:
         folder: Where the store is.
         capture: Its limits.
         lose: Told of what is lost: its kind, and how many documents.
+        notes: Writes down what was lost; None where there is no place for it.
     """
 
-    def __init__(self, folder: Folder, capture: Capture, lose: Callable[[str, int], None]) -> None:
+    def __init__(
+        self,
+        folder: Folder,
+        capture: Capture,
+        lose: Callable[[str, int], None],
+        notes: Notes | None = None,
+    ) -> None:
         self.folder = folder
         self._capture = capture
         self._lose = lose
+        self._notes = notes
         self._waiting: deque[Batch] = deque()
         self._bytes = 0
         self._is_busy = False
@@ -141,6 +150,9 @@ class Writer:
             self._lose("content_undelivered", left)
         if self._thread is not None:
             self._thread.join(timeout_s if in_time else 0)
+        # A thread that still hangs in the store would make whoever writes there hang too.
+        if self._thread is None or not self._thread.is_alive():
+            self._own_up()
 
     # -- on the thread of the writer ------------------------------------------------------
 
@@ -152,6 +164,7 @@ class Writer:
             self._write(batches)
             if roll or self._output.is_full(self._capture.segment_bytes):
                 self._roll()
+            self._own_up()
             with self._changed:
                 self._is_busy = False
                 if roll:
@@ -185,6 +198,10 @@ class Writer:
             self._output.write(b"".join(lines), kept)
         except OSError as error:
             self._failed(kept, error.strerror or type(error).__name__)
+
+    def _own_up(self) -> None:
+        if self._notes is not None:
+            self._notes.own_up()
 
     def _look(self) -> None:
         """See whether a run's content was deleted: its segment must end, to be collected."""

@@ -438,7 +438,7 @@ def test_threads_that_write_one_file_do_not_mix(tmp_path: Path) -> None:
 FORKS = """
 import os, sys, threading
 from pathlib import Path
-from orchtrace_files import LineFile, _lines
+from orchtrace_files import LineFile
 lines = LineFile(Path(sys.argv[1]), 2**40)
 held, release = threading.Event(), threading.Event()
 def hold():

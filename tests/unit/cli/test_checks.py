@@ -286,6 +286,17 @@ def test_a_store_that_cannot_be_written_is_wrong(tmp_path: Path) -> None:
     assert found("ORCHTRACE_STORE", ORCHTRACE_STORE=f"{tmp_path}/file/b").level == "wrong"
 
 
+def test_what_was_lost_of_content_is_told(tmp_path: Path) -> None:
+    """Beside whether the store can be written: that it can be now tells nothing of before."""
+    noted = tmp_path / "losses.jsonl"
+    noted.write_text('{"lost":4,"why":"content_unwritten"}\n')
+    findings = what_is_configured(Settings.from_env({"ORCHTRACE_STORE": str(tmp_path)}))
+    assert [(f.level, f.found) for f in findings if f.name == "ORCHTRACE_STORE"] == [
+        ("ok", f"{tmp_path} can be written"),
+        ("wrong", f"4 documents were lost (content_unwritten); {noted} says when"),
+    ]
+
+
 def test_versions_are_told() -> None:
     """The report names Python, ourselves and OpenTelemetry."""
     levels = {finding.name: finding.level for finding in what_is_installed()}

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import errno
+import json
 import threading
+from collections import Counter
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +16,7 @@ import orchtrace_otel as orchtrace
 from orchtrace_otel import content, spans
 from orchtrace_otel.content import Capture, open_store, read_turn
 from orchtrace_otel.content import output as output_module
+from orchtrace_otel.content.notes import Notes, complaints
 from orchtrace_otel.content.setup import set_up
 from orchtrace_otel.content.writer import Batch, Writer
 
@@ -62,8 +66,6 @@ def test_content_that_a_span_cannot_hold_is_left_out_oldest_first(
     turn_on: Callable[..., Any],
 ) -> None:
     """The latest messages stay, and the store has all of them."""
-    import json
-
     on = turn_on(mode="SPAN_AND_EVENT", span_bytes=300)
     run = run_of()
     ref = on.ask(run, [user(f"question {at}") for at in range(10)])
@@ -150,6 +152,65 @@ def test_a_full_disk_costs_content_and_nothing_else(
     assert "could not write content" in caplog.text
     for path in (on.where / "segments").iterdir():
         assert path.read_bytes().endswith(b"\n")
+
+
+def test_what_a_full_disk_cost_is_written_down_once_there_is_room(
+    turn_on: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Beside the store, for who looks later; each loss once, and none that was a limit's."""
+    on = turn_on(item_bytes=1_000)
+    run = run_of()
+
+    def full(file: int, data: Any) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(output_module.os, "write", full)
+        on.ask(run, [user("lost"), user("x" * 5_000)])
+        assert on.recorder.flush(30)
+        noted = on.where / "losses.jsonl"
+        assert complaints(on.where) == [
+            f"documents were lost, and there was no room to note how many in {noted}"
+        ]
+    on.ask(run, [user("kept")])
+    assert on.recorder.flush(30)
+    lost = on.recorder.losses["content_unwritten"]
+    told = [f"{lost} documents were lost (content_unwritten); {noted} says when"]
+    assert (lost > 0, complaints(on.where)) == (True, told)
+    on.recorder.shutdown(30)
+    assert complaints(on.where) == told
+
+
+def test_a_child_of_a_fork_writes_down_what_it_lost_itself(tmp_path: Path) -> None:
+    """What its parent lost is the parent's to tell."""
+    counted = Counter({"content_dropped": 3, "content_cut": 5})
+    notes = Notes(tmp_path, counted)
+    notes.own_up()
+    counted.clear()
+    notes.start_afresh()
+    counted["content_dropped"] += 2
+    notes.own_up()
+    notes.own_up()
+    lines = (tmp_path / "losses.jsonl").read_text().splitlines()
+    lost = [json.loads(line)["lost"] for line in lines]
+    assert lost == [3, 2]
+
+
+@pytest.mark.swallows_errors
+def test_a_policy_that_fails_is_named(turn_on: Callable[..., Any], caplog: Any) -> None:
+    """As the host's own function; the turn is kept without what it would have said."""
+    on = turn_on(policy=refuse)
+    assert on.ask(run_of(), [user("one")])
+    told = [line for line in caplog.messages if "policy" in line]
+    assert told == [
+        f"a policy function failed in {__name__}.refuse with LookupError and leaves out what it "
+        "would have said; further failures there are only counted; the traceback is logged at "
+        "DEBUG"
+    ]
+
+
+def refuse(model: str | None) -> dict[str, str]:
+    raise LookupError(model)
 
 
 @pytest.mark.swallows_errors

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Final
 
 import orjson
 
-from orchtrace_files._lines import LineFile
+from orchtrace_otel.lines import LineFile
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 
 class Losses:
-    """Counts what an exporter lost, by reason, and keeps a file of it.
+    """Counts what was lost on its way to a place, by reason, and keeps a file of it.
 
     Args:
         path: The file; absent where nothing was lost. None where there is no place for one.

@@ -7,7 +7,6 @@ next writer takes it away.
 
 from __future__ import annotations
 
-import fcntl
 import os
 import re
 import threading
@@ -36,7 +35,8 @@ def _renew_mutex() -> None:
     _mutex = threading.Lock()
 
 
-os.register_at_fork(after_in_child=_renew_mutex)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew_mutex)
 
 
 class LineFile:
@@ -91,6 +91,8 @@ class LineFile:
 
     @contextmanager
     def _locked(self) -> Generator[None, None, None]:
+        import fcntl  # noqa: PLC0415 - where there is none, what may write lines still loads
+
         with _mutex:
             flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
             try:

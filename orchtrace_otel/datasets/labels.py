@@ -55,7 +55,7 @@ def turn_label(
         return Label(share, name, None if share is None else "turn", _no_share(share))
     for place, unit in _PLACES:
         held: Mapping[str, float] = row.get(place, {})
-        if name is not None and name in held:
+        if name is not None and name in held and name not in disagreeing:
             return Label(held[name], name, unit)
     if name in disagreeing or (disagreeing and component is None):
         return Label(missing="contradictory_rewards", component=name)

@@ -188,7 +188,7 @@ TURNS: Final = (
     _d("agent_rewards", "numbers", "Component to value, of its agent or role."),
     _d("run_rewards", "numbers", "Component to value, of the team."),
     _d("credit", "numbers", "Method to its share of the team's outcome."),
-    _d("contradictory", "texts", "Components whose rewards disagree: they count for nothing."),
+    _d("contradictory", "texts", "Components whose nearest rewards disagree: no reward counts."),
     _d("advantage", "number", "Given as a reward `advantage` of this turn."),
     _d("return", "numbers", "Component to the sum of rewards from here to the end."),
     _d("cost", "number", "Read and written.", "tokens"),

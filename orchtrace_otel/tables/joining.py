@@ -3,7 +3,8 @@
 A reward names its unit and its target. A turn earns it when the target is the turn, or
 an event that this turn alone led to (the event's `turns`). Where several turns led to
 the event nobody said which of them earned it, so none does. What an agent, a role or
-the team earned is kept apart from what a turn did: it is not the turn's alone.
+the team earned is kept apart from what a turn did: it is not the turn's alone. Agents
+and roles are told apart, for many an agent is called like its role.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ _FIELDS: Final = (
     "version",
 )
 _OF_EVENTS: Final = frozenset({"token", "turn", "message", "tool_call"})
+_OF_NAMES: Final = frozenset({"agent", "role", "orchestrator"})
 _TRUST: Final = {
     name: place
     for place, name in enumerate(("outcome", "replay", "judge", "model", "structural", *ESTIMATORS))
@@ -48,6 +50,13 @@ class Key(NamedTuple):
     target: str | None
 
 
+class Name(NamedTuple):
+    """Who a reward of several turns is for: `unit` is `agent`, `role` or `orchestrator`."""
+
+    unit: str
+    name: str
+
+
 @dataclass(slots=True)
 class Joined:
     """The rewards of a run, and what each LLM call earned.
@@ -56,20 +65,21 @@ class Joined:
         rows: Rows of the rewards table, without their run and place.
         of_turn: Turn id to component to value.
         of_event: Event id to component to value.
-        of_agent: Agent or role to component to value.
-        of_run: Component to value, of the team.
+        of_agent: Agent, role or orchestrator by its name, to component to value.
+        of_run: Component to value, of the team; of an orchestrator without a name where the
+            team has none of the component.
         credit: Turn id to component to its share of the run's rewards.
-        contradictory: Turn id, agent or None for the team, to components whose final
-            values differ: they count for nothing.
+        contradictory: Id of a turn or event, name, or None for the team, to components
+            whose final values differ: they count for nothing.
     """
 
     rows: list[Json] = field(default_factory=list["Json"])
     of_turn: defaultdict[str, dict[str, float]] = field(default_factory=lambda: defaultdict(dict))
     of_event: defaultdict[str, dict[str, float]] = field(default_factory=lambda: defaultdict(dict))
-    of_agent: defaultdict[str, dict[str, float]] = field(default_factory=lambda: defaultdict(dict))
+    of_agent: defaultdict[Name, dict[str, float]] = field(default_factory=lambda: defaultdict(dict))
     of_run: dict[str, float] = field(default_factory=dict[str, float])
     credit: defaultdict[str, dict[str, float]] = field(default_factory=lambda: defaultdict(dict))
-    contradictory: defaultdict[str | None, list[str]] = field(
+    contradictory: defaultdict[str | Name | None, list[str]] = field(
         default_factory=lambda: defaultdict(list)
     )
 
@@ -96,8 +106,10 @@ def join(trace: Trace) -> Joined:
     for event in trace.events:
         if "rewards" in event.keys or "credit" in event.keys:
             _take_event(joined, event, turn_of)
-    for key, value in settle(row for row in joined.rows if row["source"] != "credit").items():
-        _place(joined, key, value, turn_of)
+    settled = settle(row for row in joined.rows if row["source"] != "credit")
+    # What an orchestrator without a name earned is the run's where the team has none.
+    for key in sorted(settled, key=lambda key: key.unit == "team"):
+        _place(joined, key, settled[key], turn_of)
     disagreeing = joined.contradictory.get(None, ())
     for component, value in trace.rewards.items():
         number = _number(value)
@@ -209,17 +221,19 @@ def settle(rows: Iterable[Json]) -> dict[Key, float | None]:
 
 
 def _place(joined: Joined, key: Key, value: float | None, turn_of: Mapping[str, str]) -> None:
-    if key.unit in _OF_EVENTS and key.target is not None:
+    where: str | Name | None = None
+    into = joined.of_run
+    if key.unit in _OF_EVENTS:
+        if key.target is None:
+            return  # it names nobody
         turn = turn_of.get(key.target)
-        where: str | None = turn or key.target
+        where = turn or key.target
         into = joined.of_turn[turn] if turn else joined.of_event[key.target]
         if value is not None and turn:
             joined.of_event[key.target][key.component] = value
-    elif key.unit in ("agent", "role") or (key.unit == "orchestrator" and key.target):
-        where = key.target
-        into = joined.of_agent[key.target or ""]
-    else:
-        where, into = None, joined.of_run
+    elif key.unit in _OF_NAMES and (key.target is not None or key.unit != "orchestrator"):
+        where = Name(key.unit, key.target or "")
+        into = joined.of_agent[where]
     if value is None:
         joined.contradictory[where].append(key.component)
         into.pop(key.component, None)

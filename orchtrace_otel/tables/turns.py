@@ -7,7 +7,7 @@ from dataclasses import fields
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from orchtrace_otel.model import Turn
-from orchtrace_otel.tables.joining import records_of
+from orchtrace_otel.tables.joining import Name, records_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -20,6 +20,13 @@ _CARRIED: Final = frozenset({"response_id", "token_provenance", "sampling"})
 """What a turn's record may say beyond `Turn`, and a column holds."""
 CUT: Final = frozenset({"length", "max_tokens", "MAX_TOKENS", "model_length"})
 """Finish reasons, in the words of the providers, that say a limit cut the completion."""
+_NAMES: Final = (
+    ("role", "role"),
+    ("orchestrator", "agent"),
+    ("agent", "agent"),
+    ("agent", "instance"),
+)
+"""Units of rewards and the column of a turn that their target names, the wider first."""
 
 
 class Place(NamedTuple):
@@ -154,18 +161,30 @@ def _add_numbers(row: Json) -> None:
 
 def _of_agent(row: Json, joined: Joined) -> dict[str, float]:
     """Return the rewards of a call's agent: the nearer name wins over the wider one."""
-    names = (row.get("role", ""), row.get("agent", ""), row.get("instance", ""))
     return {
         key: value
-        for name in names
+        for name in _names(row)
         if name in joined.of_agent
         for key, value in joined.of_agent[name].items()
     }
 
 
+def _names(row: Json) -> list[Name]:
+    """Who a call's agent is, the wider name first; an agent may well be called like its role."""
+    known = ((unit, row.get(key)) for unit, key in _NAMES)
+    return [Name(unit, name) for unit, name in known if isinstance(name, str)]
+
+
 def _disagreeing(row: Json, joined: Joined) -> list[str]:
-    places = (row.get("id"), row.get("agent"), row.get("role"), row.get("instance"), None)
-    found = {one for place in places for one in joined.contradictory.get(place, ())}
+    """Return the components whose nearest rewards disagree: a wider one does not stand in."""
+    found: set[str] = set()
+    held_by: list[tuple[str | Name | None, Mapping[str, float]]] = [
+        (None, joined.of_run),
+        *((name, joined.of_agent.get(name, {})) for name in _names(row)),
+        (row.get("id"), joined.of_turn.get(row.get("id", ""), {})),
+    ]
+    for place, held in held_by:
+        found = found.difference(held).union(joined.contradictory.get(place, ()))
     return sorted(found)
 
 

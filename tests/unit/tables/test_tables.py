@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import importlib.util
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from hypothesis import example, given
 
+from orchtrace_otel.datasets.labels import Label, turn_label
 from orchtrace_otel.model import Event, Reward, Trace, Turn
 from orchtrace_otel.tables import TABLES, rows_of, trace_of
 from orchtrace_otel.tables.arrow import nest, schema, unnest
@@ -200,6 +202,58 @@ def test_rewards_that_contradict_each_other_count_for_nothing_and_are_told() -> 
     row = rows_of(run("r", 1.0, first, judged, final)).turns[0]
     assert row["run_rewards"] == {"task": 1.0, "c": 1.0}
     assert "contradictory" not in row
+
+
+def of_c(identity: str, value: float, unit: str, target: str | None = None) -> Reward:
+    """One of several rewards of the same component."""
+    return Reward(id=identity, component="c", value=value, unit=unit, target=target)
+
+
+def renamed(event: Event) -> Event:
+    """The event of a run whose scout is called like its role."""
+    keys = json.loads(json.dumps(event.keys).replace('"scout"', '"worker"'))
+    return Event(event.id, event.t, event.type, event.agent, keys)
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_an_agent_that_is_called_like_a_role_has_rewards_of_its_own(order: int) -> None:
+    """Names are of a unit, and the agent's is nearer, whichever was given first."""
+    rewards = [of_c("r", 0.25, "role", "worker"), of_c("a", 1.0, "agent", "worker")][::order]
+    trace = run("r", 1.0, *rewards)
+    events = [renamed(event) for event in trace.events]
+    rows = rows_of(replace(trace, events=tuple(events))).turns
+    assert {row["agent"]: row["agent_rewards"]["c"] for row in rows} == {
+        "worker": 1.0,
+        "critic": 0.25,
+    }
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_the_team_goes_before_an_orchestrator_without_a_name(order: int) -> None:
+    """Both are the run's; what was given first does not decide. A turn without a name is none."""
+    rewards = [
+        of_c("t", 1.0, "team"),
+        of_c("o", 0.25, "orchestrator"),
+        of_c("n", 0.5, "turn"),
+    ][::order]
+    rows = rows_of(run("r", 1.0, *rewards)).turns
+    assert [row["run_rewards"]["c"] for row in rows] == [1.0, 1.0]
+    alone = rows_of(run("r", 1.0, of_c("n", 0.5, "turn"))).turns
+    assert [row["run_rewards"] for row in alone] == [{"task": 1.0}, {"task": 1.0}]
+
+
+def test_a_wider_reward_does_not_stand_in_for_nearer_ones_that_disagree() -> None:
+    """A turn with two rewards has none, whatever its team has; one that agrees is its own."""
+    two = [of_c("1", 1.0, "turn", "t1"), of_c("2", 0.0, "turn", "t1")]
+    rows = rows_of(run("r", 1.0, *two, of_c("3", 0.5, "team"))).turns
+    assert [row.get("contradictory") for row in rows] == [["c"], None]
+    assert [turn_label(row, "c") for row in rows] == [
+        Label(missing="contradictory_rewards", component="c"),
+        Label(0.5, "c", "team"),
+    ]
+    own = [of_c("1", 1.0, "turn", "t1"), of_c("2", 0.0, "team"), of_c("3", 0.5, "team")]
+    rows = rows_of(run("r", 1.0, *own)).turns
+    assert [row.get("contradictory") for row in rows] == [None, ["c"]]
 
 
 def test_what_is_to_go_counts_from_a_call_to_the_end() -> None:

@@ -87,6 +87,11 @@ class ask:  # noqa: N801 - a verb, used as `with ask(...)`
             otel_context.detach(self._token)
         self._close(error)
 
+    @property
+    def turn_id(self) -> str | None:
+        """Id of the turn, for rewards of its own; None outside a run."""
+        return None if self._interval is None else self._interval.span_id
+
     @guarded
     def answered(self, response: Any) -> None:
         """Take the answer: what a chat server gave back, as a mapping or its library's object."""

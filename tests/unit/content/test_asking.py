@@ -63,6 +63,28 @@ def test_an_answer_of_a_chat_server_is_a_turn(turn_on: Callable[..., Any], kind:
     assert (found.response_id, found.response_model, found.provider) == ("r1", "answered", "vllm")
 
 
+def test_a_turn_says_its_id_so_that_it_can_be_rewarded() -> None:
+    """In the block and after it, with content off; outside a run there is no turn."""
+
+    @orchtrace.agent
+    def worker() -> None:
+        with ask("m", MESSAGES) as first:
+            orchtrace.record_reward("right", 1.0, event_id=first.turn_id)
+            first.answered(answer())
+        with ask("m", MESSAGES) as second:
+            second.answered(answer())
+        orchtrace.record_reward("right", 0.0, event_id=second.turn_id)
+
+    with ask("m", MESSAGES) as outside:
+        assert outside.turn_id is None
+    with capture() as captured:
+        worker()
+    first, second = captured.trace.turns
+    found = {one.target: one.value for one in captured.trace.reward_records if one.unit == "turn"}
+    assert found == {first.id: 1.0, second.id: 0.0}
+    assert "reward_targets_unknown" not in captured.trace.flags
+
+
 def test_reasoning_is_kept_or_said_to_be_dropped(turn_on: Callable[..., Any]) -> None:
     """Where the server gives it, where it only counts it, and where nothing says so."""
     on = turn_on()

@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple
 import orjson
 
 from orchtrace_otel.datasets import Call, Dropped, Group, Outcome, Record
+from orchtrace_otel.errors import ConfigError
 
 SETTINGS: Final[Mapping[str, str]] = {
     "pairs": "`matched` (the best with the worst, then inwards: a call is in one pair at most) or "
@@ -39,10 +40,20 @@ class Guards:
     Attributes:
         length: Greatest ratio of the lengths of their completions; 0 for any.
         cost: Greatest ratio of their tokens; 0 for any.
+
+    Raises:
+        ConfigError: If one is neither 0 nor at least 1.
     """
 
     length: float
     cost: float
+
+    def __post_init__(self) -> None:
+        for name in ("length", "cost"):
+            ratio = getattr(self, name)
+            if ratio != 0 and not ratio >= 1:
+                msg = f"{name}_ratio must be at least 1, or 0 for any, got {ratio!r}"
+                raise ConfigError(msg)
 
     def is_confounded(self, one: Call, other: Call) -> bool:
         """Whether two calls differ too much in length or cost."""

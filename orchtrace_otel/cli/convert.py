@@ -13,6 +13,7 @@ from orchtrace_otel.cli._files import STDIN
 from orchtrace_otel.cli._sources import Place, read_place
 from orchtrace_otel.cli._summary import counted
 from orchtrace_otel.exporter import TraceExporter, open_exporter
+from orchtrace_otel.tables.reading import LINES
 from orchtrace_otel.tables.spool import Spool
 
 if TYPE_CHECKING:
@@ -44,6 +45,7 @@ def command(places: tuple[str, ...], *, target: str, compact: bool) -> int:
         msg = f"must be another place than IN, where the runs would be twice, got {target!r}"
         raise click.BadParameter(msg, param_hint="--to")
     exporter = _opened(target)
+    join = _compaction(exporter, target) if compact else None
     known = _complaints(exporter)
     with Spool() as spool:
         faults = _read(spool, places)
@@ -63,8 +65,11 @@ def command(places: tuple[str, ...], *, target: str, compact: bool) -> int:
         f"{counted(counts.superseded, 'older revision')} left out, "
         f"{counted(counts.late, 'late reward')}, {counted(faults, 'fault')}"
     )
-    if compact:
-        _compact(exporter, target)
+    if join is not None:
+        done = join()
+        tell(f"{counted(done.before, 'file')} joined into {done.after:,}")
+        for fault in done.bad:
+            print_error(fault)
     is_empty = not counts.runs and not counts.late
     if is_empty and not faults:
         print_error(f"no run in {', '.join(places)}")
@@ -89,8 +94,9 @@ def _is_target(place: str, target: str) -> bool:
     where = target.partition(":")[2].partition("?")[0]
     if "://" in place or "://" in where:
         return place.rstrip("/") == where.rstrip("/")
-    there = Path(where).expanduser().resolve()
-    return Path(place).resolve() in {there, there / "traces.jsonl"}
+    here, there = Path(place).resolve(), Path(where).expanduser().resolve()
+    is_in = there.parent == here and there.suffix in LINES
+    return is_in or here in {there, there / "traces.jsonl"}
 
 
 def _read(spool: Spool, places: Iterable[str]) -> int:
@@ -119,12 +125,11 @@ class _Closed:
         self._exporter.shutdown()
 
 
-def _compact(exporter: Any, target: str) -> None:
-    compact = getattr(exporter, "compact", None)
-    if compact is None:
+def _compaction(exporter: Any, target: str) -> Callable[[], Any]:
+    """Return what joins the target's files; told before anything is written, if there is none."""
+    join: Callable[[], Any] | None = getattr(exporter, "compact", None)
+    if join is None:
+        exporter.shutdown()
         msg = f"needs a target with files to join, such as parquet:runs/, got {target!r}"
         raise click.BadParameter(msg, param_hint="--compact")
-    done = compact()
-    tell(f"{counted(done.before, 'file')} joined into {done.after:,}")
-    for fault in done.bad:
-        print_error(fault)
+    return join

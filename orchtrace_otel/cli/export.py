@@ -203,10 +203,11 @@ def _tell(report: Report, out: Path | None, *, is_dry: bool) -> None:
     if report.bad_count > _SHOWN:
         print_error(f"and {report.bad_count - _SHOWN:,} more that could not be read")
     check, counts = report.check, report.counts
+    lost = f" ({counts.orphans:,} of no run here)" if counts.orphans else ""
     tell(
         f"{counted(counts.runs, 'run')} of {counted(report.tasks, 'task')} read; "
-        f"{counted(counts.superseded, 'older revision')}, {counted(counts.late, 'late reward')}, "
-        f"{counted(report.bad_count, 'fault')}"
+        f"{counted(counts.superseded, 'older revision')}, "
+        f"{counted(counts.late, 'late reward')}{lost}, {counted(report.bad_count, 'fault')}"
     )
     if check.refusal is not None:
         print_error(check.refusal)

@@ -44,7 +44,9 @@ def _lines(facts: Json) -> Iterator[str]:
         yield from ("", "## What the format has no place for", "")
         yield from (f"- {one}" for one in check["loses"])
     yield from ("", "## How it was asked for", "")
-    yield from (f"- {name}: {value}" for name, value in job.items() if value not in (None, [], {}))
+    yield from (
+        f"- {name}: {value}" for name, value in job.items() if value not in (None, [], {}, ())
+    )
 
 
 def _facts(facts: Json) -> Iterator[tuple[str, object]]:
@@ -52,6 +54,7 @@ def _facts(facts: Json) -> Iterator[tuple[str, object]]:
         yield f"records, {split}", f"{count:,}"
     yield "tasks", f"{facts['tasks']:,}, of which {facts['clusters']:,} differ"
     yield "revisions that were superseded", f"{facts['read']['superseded']:,}"
+    yield "late rewards of no run in it", f"{facts['read']['orphans']:,}"
     yield "inputs that could not be read", f"{facts['read']['bad']:,}"
     models = facts["models"].items()
     yield "models", ", ".join(f"{name} ({count:,} calls)" for name, count in models) or "none"

@@ -109,6 +109,12 @@ class Output:
         if out.exists() and (not out.is_dir() or any(out.iterdir())):
             msg = f"--out must be a new or an empty folder, got {str(out)!r}; choose another one"
             raise ConfigError(msg)
+        if out.exists() and (out.samefile(Path.cwd()) or out.is_mount()):
+            msg = (
+                "--out must be a folder that another can be put in place of, "
+                f"got the current one or a mount point, {str(out)!r}; choose a folder inside it"
+            )
+            raise ConfigError(msg)
         self._out = out
         self._writer = writer
         self._sinks: dict[str, Sink] = {}

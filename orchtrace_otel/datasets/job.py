@@ -46,7 +46,7 @@ class Job:
         newest: The newest policy version of each agent; an export finds it.
 
     Raises:
-        ConfigError: If a number is outside its range.
+        ConfigError: If a number is outside its range, or a range is empty.
     """
 
     format: str
@@ -83,6 +83,14 @@ class Job:
             limit = getattr(self, name)
             if limit is not None and math.isnan(limit):
                 msg = f"{name} must be a number, got {limit!r}"
+                raise ConfigError(msg)
+        if self.margin < 0:
+            msg = f"margin must be at least 0, got {self.margin!r}"
+            raise ConfigError(msg)
+        for low, high in (("least", "most"), ("since", "until")):
+            start, end = getattr(self, low), getattr(self, high)
+            if start is not None and end is not None and start > end:
+                msg = f"{low} must not be above {high}, got {start!r} and {end!r}"
                 raise ConfigError(msg)
 
     def to_dict(self) -> dict[str, Any]:

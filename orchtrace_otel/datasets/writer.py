@@ -122,7 +122,8 @@ def open_writer(name: str, job: Job | None = None) -> Writer:
     writer: Writer = known[name].load()()
     unknown = sorted(set(job.settings) - set(writer.settings)) if job is not None else []
     if unknown:
-        listed = ", ".join(sorted(writer.settings)) or "none"
-        msg = f"settings of {name} must be among {listed}, got {unknown[0]!r}"
+        listed = ", ".join(sorted(writer.settings))
+        must = f"among {listed}" if listed else "left out, for it has none"
+        msg = f"settings of {name} must be {must}, got {unknown[0]!r}"
         raise ConfigError(msg)
     return writer

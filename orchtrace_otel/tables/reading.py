@@ -40,7 +40,8 @@ class Bad(NamedTuple):
 
 Item: TypeAlias = Trace | Late | Bad
 
-_LINES: Final = (".jsonl", ".json")
+LINES: Final = (".jsonl", ".json")
+"""How the names of files of traces end."""
 
 
 def read(place: str) -> Iterator[Item]:
@@ -67,7 +68,7 @@ def read(place: str) -> Iterator[Item]:
 
 def line_files(folder: Path) -> list[Path]:
     """Return the files of JSON lines in a folder, the oldest first; losses aside."""
-    found = [file for file in folder.iterdir() if file.suffix in _LINES and file.is_file()]
+    found = [file for file in folder.iterdir() if file.suffix in LINES and file.is_file()]
     return sorted((file for file in found if not holds_losses(file)), key=_by_age)
 
 

@@ -102,7 +102,14 @@ def test_bad_lines_are_told_and_the_rest_is_written(recorded, tmp_path: Path) ->
         (("--to", "trl-sft"), "say where to with --out DIR, or --dry-run"),
         (("--to", "trl-sft", "--dry-run", "--since", "soon"), "needs a time such as"),
         (("--to", "trl-sft", "--dry-run", "-s", "x"), "needs NAME=VALUE"),
-        (("--to", "trl-sft", "--dry-run", "-s", "x=1"), "settings of trl-sft must be among"),
+        (("--to", "trl-sft", "--dry-run", "-s", "x=1"), "must be left out, for it has none"),
+        (("--to", "verl", "--dry-run", "-s", "x=1"), "settings of verl must be among agent_loop"),
+        (("--to", "trl-dpo", "--dry-run", "-s", "cost_ratio=0.5"), "must be at least 1, or 0"),
+        (("--to", "trl-dpo", "--dry-run", "--margin", "-1"), "margin must be at least 0"),
+        (
+            ("--to", "trl-sft", "--dry-run", "--min-reward", "2", "--max-reward", "1"),
+            "least must not be above most",
+        ),
         (("--to", "trl-sft", "--dry-run", "--validation", "2"), "must be between 0 and 1"),
         (("--to", "trl-sft", "--dry-run", "--engine", "steam"), "--engine must be one of local"),
         (("--to", "trl-sft", "--out", "in"), "--out must be a new or an empty folder"),
@@ -113,6 +120,31 @@ def test_a_wrong_usage_says_what_must_hold(recorded, tmp_path: Path, arguments, 
     done = run("export", "in", *arguments, cwd=tmp_path)
     assert done.returncode == 2
     assert says in " ".join(done.stderr.split())
+
+
+def test_a_folder_that_cannot_be_replaced_is_refused_before_anything_is_read(
+    recorded, tmp_path: Path
+) -> None:
+    """The folder that somebody stands in keeps its place, and so does a mounted one."""
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    done = run("export", "../in", "--to", "trl-sft", "--out", ".", cwd=empty)
+    assert done.returncode == 2
+    assert "choose a folder inside it" in " ".join(done.stderr.split())
+    assert "Traceback" not in done.stderr
+    assert [*empty.iterdir()] == []
+
+
+def test_late_rewards_of_no_run_are_told(recorded, tmp_path: Path) -> None:
+    """They are rewards of runs that lie elsewhere, or of none: nobody gets them."""
+    reward = {"run_id": "gone", "id": "x", "component": "task", "value": 1.0}
+    words = {"family": "R1", "unit": "team", "estimator": "outcome", "provisional": False}
+    (tmp_path / "in" / "rewards.jsonl").write_text(json.dumps({**reward, **words}) + "\n")
+    arguments = ("--to", "trl-sft", "--content", "content", "--out", "out")
+    done = run("export", "in", *arguments, cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "1 late reward (1 of no run here), 0 faults" in done.stdout
+    assert "| late rewards of no run in it | 1 |" in (tmp_path / "out" / "README.md").read_text()
 
 
 def test_runs_go_to_parquet_and_back_unchanged(recorded, tmp_path: Path) -> None:
@@ -187,12 +219,15 @@ def test_traces_come_from_standard_input_too(recorded, tmp_path: Path) -> None:
         (("in", "--to", "jsonl:in/"), "must be another place than IN"),
         (("in/traces.jsonl", "--to", "jsonl:in?max_bytes=9"), "must be another place than IN"),
         (("in", "--to", "parquet:./in"), "must be another place than IN"),
+        (("in", "--to", "jsonl:in/more.jsonl"), "must be another place than IN"),
     ],
 )
 def test_a_wrong_target_says_what_must_hold(recorded, tmp_path: Path, arguments, says) -> None:
-    """And ends with 2."""
+    """And ends with 2, and nothing is written."""
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*.jsonl")}
     done = run("convert", *arguments, cwd=tmp_path)
     assert done.returncode == 2
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*.jsonl")} == before
     assert says in " ".join(done.stderr.split())
 
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from orchtrace_otel._guard import guarded
-from orchtrace_otel.exporter import TraceExporter
+from orchtrace_otel.exporter import TraceExporter, waiting_in
 from orchtrace_otel.finished import Finished
 from orchtrace_otel.forking import afresh_in_children
 from orchtrace_otel.model import Reward, Trace
@@ -63,6 +63,7 @@ class Delivery:
         exporters: Who gets each parcel.
         size: Parcels that may wait.
         lose: Called with the kind of a loss and its count.
+        delay: Called with the kind of a delay and what waits where: it is no loss so far.
         synchronous: Deliver in `put`, for tests.
     """
 
@@ -71,12 +72,14 @@ class Delivery:
         exporters: Sequence[TraceExporter],
         size: int,
         lose: Callable[..., None],
+        delay: Callable[[str, str], None],
         *,
         synchronous: bool = False,
     ) -> None:
         self._exporters = exporters
         self._size = size
         self._lose = lose
+        self._delay = delay
         self._synchronous = synchronous
         self._is_stopped = False
         self.start_afresh()
@@ -185,7 +188,7 @@ class Delivery:
                 exporter.flush(max(request.end - time.monotonic(), 0))
             except Exception as error:  # noqa: BLE001 - see _deliver
                 request.is_fine = False
-                self._lose(f"flush_failed:{kind}", why=_reason(error))
+                self._not_put_down(exporter, f"flush_failed:{kind}", _reason(error))
         for exporter in request.leaving or ():
             try:
                 exporter.shutdown()
@@ -193,6 +196,14 @@ class Delivery:
                 request.is_fine = False
                 self._lose(f"shutdown_failed:{type(exporter).__name__}", why=_reason(error))
         request.done.set()
+
+    def _not_put_down(self, exporter: TraceExporter, kind: str, why: str) -> None:
+        """Tell a flush that failed: what an exporter keeps, and tries again, is not lost."""
+        waiting = waiting_in(exporter)
+        if waiting:
+            self._delay(kind, f"{why}: {waiting}")
+        else:
+            self._lose(kind, why=why)
 
     def _ask(self, timeout_s: float, leaving: Sequence[TraceExporter] | None = None) -> bool:
         """Have the exporters put everything down, on their own thread; wait for it in time."""

@@ -42,6 +42,15 @@ def dropped_by(exporter: TraceExporter) -> Mapping[str, int]:
     return dict(dropped) if isinstance(dropped, Mapping) else {}  # pyright: ignore[reportUnknownArgumentType]
 
 
+def waiting_in(exporter: TraceExporter) -> str:
+    """Say what an exporter has that is not put down yet, and where it is kept.
+
+    That is its attribute `waiting`, a text; empty where nothing waits, or it does not say.
+    """
+    waiting: Any = getattr(exporter, "waiting", None)
+    return waiting if isinstance(waiting, str) else ""
+
+
 def open_exporter(spec: str) -> Any:
     """Open the exporter that `"name:target"` names, such as `jsonl:traces/`.
 

@@ -35,11 +35,17 @@ class Losses:
         self.path: Final = path
         self._what = what
         self._file = None if path is None else LineFile(path, max_bytes)
-        self._waiting: Counter[str] = Counter()
+        self._waiting: Counter[tuple[str, str]] = Counter()
 
-    def note(self, why: str, count: int = 1) -> None:
-        """Count a loss; `own_up` writes it down."""
-        self._waiting[why] += count
+    def note(self, why: str, count: int = 1, what: str = "") -> None:
+        """Count a loss; `own_up` writes it down.
+
+        Args:
+            why: The reason.
+            count: How many.
+            what: What was lost, where it is something else than usual.
+        """
+        self._waiting[what or self._what, why] += count
 
     def own_up(self) -> None:
         """Write down what was lost and is not yet written.
@@ -48,10 +54,16 @@ class Losses:
             OSError: If there is still no room; it is kept for the next time.
         """
         while self._waiting and self._file is not None:
-            why, count = next(iter(self._waiting.items()))
-            record = {"until_unix": int(time.time()), "pid": os.getpid(), "lost": count, "why": why}
+            (what, why), count = next(iter(self._waiting.items()))
+            record = {
+                "until_unix": int(time.time()),
+                "pid": os.getpid(),
+                "lost": count,
+                "what": what,
+                "why": why,
+            }
             self._file.append(orjson.dumps(record))
-            del self._waiting[why]
+            del self._waiting[what, why]
 
     def complaints(self) -> list[str]:
         """Say what was lost, in this process or an earlier one."""
@@ -61,14 +73,14 @@ class Losses:
                 f"{self._what} were lost, and there was no room to note how many in {self.path}"
             ]
         told: list[str] = []
-        for why, count in (self._waiting + (noted or Counter())).items():
-            where = f"; {self.path} says when" if noted and why in noted else ""
-            told.append(f"{count} {self._what} were lost ({why}){where}")
+        for (what, why), count in (self._waiting + (noted or Counter())).items():
+            where = f"; {self.path} says when" if noted and (what, why) in noted else ""
+            told.append(f"{count} {what} were lost ({why}){where}")
         return told
 
-    def _noted(self) -> Counter[str] | None:
+    def _noted(self) -> Counter[tuple[str, str]] | None:
         """Read the file; None where it could be made, and its first line not be written."""
-        noted: Counter[str] = Counter()
+        noted: Counter[tuple[str, str]] = Counter()
         if self.path is None:
             return noted
         with suppress(OSError), self.path.open("rb") as lines:
@@ -77,5 +89,6 @@ class Losses:
             for line in lines:
                 with suppress(ValueError, KeyError, TypeError):
                     record = orjson.loads(line)
-                    noted[str(record["why"])] += int(record["lost"])
+                    what = str(record.get("what", self._what))
+                    noted[what, str(record["why"])] += int(record["lost"])
         return noted

@@ -107,6 +107,10 @@ class Pipeline(SpanProcessor):
         settings: The limits.
         exporters: Who gets the finished traces.
         synchronous: Hand traces over before `closing` returns, for tests.
+
+    Attributes:
+        losses: What was lost, by kind.
+        delays: What could not be put down at once, by kind; it is kept and tried again.
     """
 
     def __init__(
@@ -117,6 +121,7 @@ class Pipeline(SpanProcessor):
         synchronous: bool = False,
     ) -> None:
         self.losses: Counter[str] = Counter()
+        self.delays: Counter[str] = Counter()
         self._settings = settings
         self._rewards: Sequence[RewardFunction] = ()
         self._evaluations: Evaluations | None = None
@@ -125,7 +130,7 @@ class Pipeline(SpanProcessor):
         self._lock = threading.Lock()
         self._counting = threading.Lock()
         self._delivery = Delivery(
-            exporters, settings.queue_size, self.lose, synchronous=synchronous
+            exporters, settings.queue_size, self.lose, self._delay, synchronous=synchronous
         )
         afresh_in_children(self)
 
@@ -139,6 +144,7 @@ class Pipeline(SpanProcessor):
         self._runs.clear()
         self._owners.clear()
         self.losses.clear()
+        self.delays.clear()
 
     def replace(
         self,
@@ -154,7 +160,7 @@ class Pipeline(SpanProcessor):
             evaluations: Where rewards go as log events; None for nowhere.
         """
         before = self._delivery
-        self._delivery = Delivery(exporters, self._settings.queue_size, self.lose)
+        self._delivery = Delivery(exporters, self._settings.queue_size, self.lose, self._delay)
         self._rewards = rewards
         self._evaluations = evaluations
         before.shutdown(keep=exporters)
@@ -273,6 +279,18 @@ class Pipeline(SpanProcessor):
             "and told at shutdown",
             f"{what}, {why}" if why else what,
             level=_level(what),
+        )
+
+    def _delay(self, what: str, waiting: str) -> None:
+        """Count what is late, and say so the first time, with what waits where."""
+        with self._counting:
+            self.delays[what] += 1
+        warn_once(
+            f"delay:{what}",
+            "orchtrace could not put down everything (%s, %s); it is tried again, and counted as "
+            "lost only if that fails to the end",
+            what,
+            waiting,
         )
 
     # -- what the SDK tells -------------------------------------------------------

@@ -120,6 +120,17 @@ class ParquetExporter:
             self._stop_timer()
             self._put()
 
+    @property
+    def waiting(self) -> str:
+        """What could not be written yet, and waits for the next try; empty where nothing does."""
+        if self._why is None or not (self._traces or self._late):
+            return ""
+        return f"{self._counted()} wait in memory to be written to {self.folder!r}"
+
+    def _counted(self) -> str:
+        late = f" and {len(self._late)} late rewards" if self._late else ""
+        return f"{len(self._traces)} runs{late}"
+
     def shutdown(self) -> None:
         """Write what was gathered.
 
@@ -130,9 +141,10 @@ class ParquetExporter:
             self.flush()
         except OSError as error:
             with self._lock:
-                lost, self._traces, self._late, self._events = len(self._traces), [], [], 0
-            self._lose(lost)
-            msg = f"{lost} runs are lost: {self._why}"
+                lost = self._counted()
+                self._lose(len(self._traces), len(self._late))
+                self._traces, self._late, self._events = [], [], 0
+            msg = f"{lost} are lost: {self._why}"
             raise OSError(msg) from error
 
     def compact(self) -> Compacted:
@@ -144,9 +156,7 @@ class ParquetExporter:
     def complaints(self) -> list[str]:
         """Say what was lost or waits in this process, for `orchtrace doctor`."""
         told = self.losses.complaints()
-        if self._why is not None and self._traces:
-            told.append(f"{len(self._traces)} runs wait to be written to {self.folder!r}")
-        return told
+        return [*told, self.waiting] if self.waiting else told
 
     def _try(self) -> None:
         with suppress(OSError):
@@ -179,9 +189,11 @@ class ParquetExporter:
             msg = f"could not write to {self.folder!r} for long ({self._why}); {lost} runs are lost"
             raise OSError(msg)
 
-    def _lose(self, count: int) -> None:
-        self.dropped["runs_unwritten"] += count
-        self.losses.note(self._why or "no room", count)
+    def _lose(self, runs: int, late: int = 0) -> None:
+        for kind, what, count in (("runs", "runs", runs), ("rewards", "late rewards", late)):
+            if count:
+                self.dropped[f"{kind}_unwritten"] += count
+                self.losses.note(self._why or "no room", count, what)
         with suppress(OSError):
             self.losses.own_up()
 

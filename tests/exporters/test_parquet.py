@@ -22,9 +22,12 @@ import pytest
 
 from orchtrace_files import ParquetExporter, compact, open_parquet
 from orchtrace_files import _parquet as parquet
+from orchtrace_otel import _guard
 from orchtrace_otel.content.folders import LocalFolder
 from orchtrace_otel.errors import ConfigError
 from orchtrace_otel.model import Reward, Trace
+from orchtrace_otel.pipeline import Pipeline
+from orchtrace_otel.settings import Settings
 from orchtrace_otel.tables.lake import parts, read_part
 from orchtrace_otel.tables.reading import Bad, Late, read
 from orchtrace_otel.tables.spool import Spool
@@ -327,6 +330,58 @@ def test_what_cannot_be_written_at_the_end_is_counted_and_told_to_who_comes_late
     later.export(traces[4])
     later.shutdown()
     assert found(lake) == by_id(traces[4:5])
+
+
+def test_late_rewards_that_cannot_be_written_at_the_end_are_counted_too(
+    tmp_path: Path, traces: list[Trace], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They were lost as nothing at all where no run waited beside them."""
+    lake = tmp_path / "lake"
+    exporter = open_parquet(str(lake))
+
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    exporter.amend("r", Reward(id="a", component="correctness", value=1.0))
+    with monkeypatch.context() as patched:
+        patched.setattr(parquet, "put", refuse)
+        with pytest.raises(OSError, match="0 runs and 1 late rewards are lost: No space left"):
+            exporter.shutdown()
+    assert exporter.dropped == {"rewards_unwritten": 1}
+    [told] = open_parquet(str(lake)).complaints()
+    assert told.startswith("1 late rewards were lost (No space left on device); ")
+
+
+def test_a_flush_that_fails_is_told_as_what_it_is(
+    tmp_path: Path,
+    traces: list[Trace],
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """The runs are kept and written once there is room: nothing was lost, and nothing says so."""
+    monkeypatch.setattr(_guard, "_told", set())
+    lake = tmp_path / "lake"
+    exporter = open_parquet(str(lake))
+    pipeline = Pipeline(Settings())
+    pipeline.replace([exporter], [], None)
+
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    exporter.export(traces[0])
+    with monkeypatch.context() as patched:
+        patched.setattr(parquet, "put", refuse)
+        pipeline._delivery.put(("r", Reward(id="a", component="correctness", value=1.0)))
+        assert not pipeline.force_flush()
+    assert caplog.messages == [
+        "orchtrace could not put down everything (flush_failed:ParquetExporter, OSError: No space "
+        f"left on device: 1 runs and 1 late rewards wait in memory to be written to {lake}); it is "
+        "tried again, and counted as lost only if that fails to the end"
+    ]
+    assert (pipeline.losses, pipeline.delays) == ({}, {"flush_failed:ParquetExporter": 1})
+    pipeline.shutdown()
+    assert found(lake) == by_id(traces[:1])
+    assert (pipeline.losses, exporter.dropped, len(caplog.messages)) == ({}, {}, 1)
 
 
 def test_joining_small_parts_loses_nothing_and_leaves_large_ones(tmp_path, traces) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gc
 import os
 import subprocess
@@ -77,21 +78,26 @@ class Broken(Collected):
 
 
 class Losses(Counter[str]):
-    """What was lost, by kind, and why."""
+    """What was lost, by kind, and why; and what was late."""
 
     def __init__(self) -> None:
         super().__init__()
         self.reasons: set[str] = set()
 
+        self.delays: list[tuple[str, str]] = []
+
     def lose(self, what: str, count: int = 1, why: str = "") -> None:
         self[what] += count
         self.reasons.add(why)
+
+    def delay(self, what: str, waiting: str) -> None:
+        self.delays.append((what, waiting))
 
 
 def delivery_to(*exporters: Collected, size: int = 10) -> tuple[Delivery, Losses]:
     """A delivery, and the losses that it counts."""
     losses = Losses()
-    return Delivery(exporters, size, losses.lose), losses
+    return Delivery(exporters, size, losses.lose, losses.delay), losses
 
 
 def wait_for(condition: Callable[[], bool]) -> None:
@@ -163,6 +169,28 @@ def test_an_exporter_that_raises_costs_only_its_own() -> None:
         "shutdown_failed:Broken": 1,
     }
     assert losses.reasons == {"OSError"}
+
+
+def test_what_an_exporter_keeps_is_late_and_not_lost() -> None:
+    """A flush that fails says what waits where; what fails to the end is lost."""
+
+    class Keeps(Collected):
+        waiting = ""
+
+        def flush(self, timeout_s: float) -> None:
+            self.waiting = f"{len(self.taken)} runs wait in memory"
+            raise OSError(errno.ENOSPC, "the canary")
+
+        def shutdown(self) -> None:
+            raise OSError
+
+    delivery, losses = delivery_to(Keeps())
+    delivery.put(finished("0"))
+    assert not delivery.flush(LONG)
+    told = ("flush_failed:Keeps", "OSError: No space left on device: 1 runs wait in memory")
+    assert (losses, losses.delays) == ({}, [told])
+    delivery.shutdown()
+    assert (losses, losses.delays) == ({"shutdown_failed:Keeps": 1}, [told, told])
 
 
 def test_an_exporter_that_exits_does_not_end_the_deliveries() -> None:

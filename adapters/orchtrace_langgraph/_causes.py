@@ -12,7 +12,6 @@ from collections.abc import Collection, Iterable, Mapping
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, cast
 
-from orchtrace_langgraph._framework import find
 from orchtrace_langgraph._graphs import BRANCH
 from orchtrace_otel.flow import Mark
 
@@ -77,9 +76,9 @@ class Writers:
     def __init__(self, first_only: Mapping[str, bool], channels: Mapping[str, Any]) -> None:
         self._first_only = first_only
         self._gathered: dict[str, dict[Any, Writer | None]] = {
-            name: dict.fromkeys(channels[name].seen)
+            name: dict.fromkeys(seen)
             for name, is_barrier in first_only.items()
-            if is_barrier and channels[name].seen
+            if is_barrier and (seen := getattr(channels[name], "seen", None))
         }
         self._written: dict[str, list[Writer]] = {}
         self._sends: list[Writer] = []
@@ -173,15 +172,3 @@ def path_key(path: Any) -> str:
     if isinstance(path, int):
         return f"{path:010d}"
     return "~" + ", ".join(path_key(part) for part in path)
-
-
-def gathering(channels: Any) -> dict[str, bool]:
-    """Return the channels that gather writers, and whether only first ones count."""
-    barrier = "langgraph.channels.named_barrier_value:NamedBarrierValue"
-    barriers = (find(barrier), find(f"{barrier}AfterFinish"))
-    deferred = find("langgraph.channels.last_value:LastValueAfterFinish")
-    return {
-        name: isinstance(channel, barriers)
-        for name, channel in channels.items()
-        if isinstance(channel, (*barriers, deferred))
-    }

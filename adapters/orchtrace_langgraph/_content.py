@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final, cast
 
+from orchtrace_langgraph._framework import COMMAND, is_a
 from orchtrace_otel import attributes as a
 from orchtrace_otel._guard import guarded
 from orchtrace_otel.content import active, messages, tokens
@@ -208,7 +209,7 @@ def arguments(given: Any, asked: tuple[str, ...] | None) -> Any:
 
 def result(given: Any) -> Any:
     """Return what a tool answered; of a command, which holds the state, only where it goes."""
-    if type(given).__name__ == "Command":
+    if is_a(given, COMMAND):
         # A Send carries a state of its own.
         return {"goto": [str(getattr(one, "node", one)) for one in _several(given.goto)]}
     held = fields(given)

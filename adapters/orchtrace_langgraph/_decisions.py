@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final, NamedTuple, cast
 
 from orchtrace_langgraph import _tasks
+from orchtrace_langgraph._framework import COMMAND, is_a
 from orchtrace_langgraph._tasks import Task
 from orchtrace_otel._guard import guarded
 
@@ -36,7 +37,7 @@ def chose(branch: Any, result: Any) -> None:
 @guarded
 def went(task: Task, result: Any) -> None:
     """Note where a task goes by the `Command` that its node returned, if it did."""
-    commands = [one for one in _each(result) if type(one).__name__ == "Command"]
+    commands = [one for one in _each(result) if is_a(one, COMMAND)]
     goals = [goal for command in commands for goal in _each(command.goto)]
     if goals and task.caller is None:
         _note(task, None, Decision("goto", *_read(goals, None), None))

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
-from typing import Any
+from typing import Any, Final
+
+COMMAND: Final = "langgraph.types:Command"
+"""What nodes, tools and callers say with where to go."""
 
 
 def find(path: str) -> Any:
@@ -16,3 +20,16 @@ def find(path: str) -> Any:
     module, _, name = path.partition(":")
     found = importlib.import_module(module)
     return getattr(found, name) if name else found
+
+
+_found = functools.cache(find)
+
+
+def is_a(value: object, path: str) -> bool:
+    """Whether a value is of the class that `module:name` names, or of one derived from it.
+
+    A class of the host's may have the same name as one of LangGraph's. Nothing of the value
+    itself is asked, which could run the host's code.
+    """
+    kind = _found(path)
+    return any(one is kind for one in type(value).__mro__)

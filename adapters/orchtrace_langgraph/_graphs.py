@@ -5,9 +5,12 @@ from __future__ import annotations
 import functools
 import weakref
 from collections.abc import Iterator, Mapping
-from typing import Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from orchtrace_otel.calls import MARK, Plan
+
+if TYPE_CHECKING:
+    from orchtrace_langgraph._channels import Channels
 
 _SUPERVISOR: Final = "langgraph_supervisor."
 
@@ -64,17 +67,13 @@ class Graph:
         own_name: The name that it was compiled with.
         role: Its role, from `orchtrace.agent(graph, role=...)`.
         is_named: Whether the user gave it a name.
-        gathering: Channels that wait for several writers, and whether only the
-            first writer of a name counts; None until a run of it is seen.
-        keeping: Channels of its state, and whether earlier writes stay part of the
-            value; None likewise.
+        channels: What its channels do; None until a run of it is seen.
     """
 
     __slots__ = (
         "_nodes",
-        "gathering",
+        "channels",
         "is_named",
-        "keeping",
         "name",
         "own_name",
         "role",
@@ -85,8 +84,7 @@ class Graph:
         self.name = name
         self.role: str | None = None
         self.is_named = name != UNNAMED
-        self.gathering: dict[str, bool] | None = None
-        self.keeping: dict[str, bool] | None = None
+        self.channels: Channels | None = None
         self._nodes: dict[str, Node] = {}
 
     def rename(self, name: str | None, role: str | None) -> None:
@@ -127,8 +125,36 @@ def _plan_on(function: Any) -> Plan | None:
     return None
 
 
-_known: weakref.WeakKeyDictionary[Any, Graph] = weakref.WeakKeyDictionary()
-_named: weakref.WeakKeyDictionary[Any, Graph] = weakref.WeakKeyDictionary()
+class _ByIdentity:
+    """Graphs by an object of the host's, for as long as that lives.
+
+    The object is not asked whether it equals another: it may say so of any, or refuse.
+    """
+
+    __slots__ = ("_held",)
+
+    def __init__(self) -> None:
+        self._held: dict[int, tuple[weakref.ref[Any], Graph]] = {}
+
+    def get(self, host: Any) -> Graph | None:
+        """Return what is known of an object."""
+        held = self._held.get(id(host))
+        return held[1] if held is not None and held[0]() is host else None
+
+    def put(self, host: Any, graph: Graph) -> None:
+        """Remember a graph until its object is gone."""
+        key, held = id(host), self._held
+
+        def forget(gone: weakref.ref[Any]) -> None:
+            # Another may live at the same place by now.
+            if key in held and held[key][0] is gone:
+                del held[key]
+
+        held[key] = weakref.ref(host, forget), graph
+
+
+_known: Final = _ByIdentity()
+_named: Final = _ByIdentity()
 """Graphs by the first of their nodes, which a copy shares, as `with_config` makes them."""
 
 
@@ -139,7 +165,7 @@ def graph_of(compiled: Any) -> Graph:
         name = getattr(compiled, "name", None)
         found = Graph(name if isinstance(name, str) and name else UNNAMED)
         if compiled is not None:
-            _known[compiled] = found
+            _known.put(compiled, found)
             _share(compiled, found)
     return found
 
@@ -149,6 +175,8 @@ def _share(compiled: Any, graph: Graph) -> None:
     first = next(iter(compiled.nodes.values()), None)
     if first is None:
         return
-    source = _named.setdefault(first, graph)
-    if source.own_name == graph.own_name:
+    source = _named.get(first)
+    if source is None:
+        _named.put(first, graph)
+    elif source.own_name == graph.own_name:
         graph.rename(source.name if source.is_named else None, source.role)

@@ -16,6 +16,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar, cast
 
 from orchtrace_langgraph._content import asks_person, person_answers
+from orchtrace_langgraph._framework import COMMAND, is_a
 from orchtrace_otel import attributes as a
 from orchtrace_otel import spans
 from orchtrace_otel._guard import guarded
@@ -119,7 +120,7 @@ def start_of(loop: Any) -> Start | None:
         return None
     given: Any = loop.input
     is_addressed = bool(_configurable(loop.config).get("checkpoint_id"))
-    if type(given).__name__ == "Command":
+    if is_a(given, COMMAND):
         resume: Any = given.resume
         if resume is None:
             return Start("goto" if given.goto else "update", is_addressed, (), goes_on=True)

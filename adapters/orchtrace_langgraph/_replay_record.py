@@ -285,13 +285,13 @@ class Facts:
     """
 
     def __init__(self, graph: Any) -> None:
-        from orchtrace_langgraph._state import keeps_all  # noqa: PLC0415 - it reads LangGraph
+        from orchtrace_langgraph._channels import keeping  # noqa: PLC0415 - it reads LangGraph
 
         self._graph = graph
         self._known = _graphs.graph_of(graph)
         self.nodes: Mapping[str, Any] = graph.nodes
         self.channels: Mapping[str, Any] = graph.channels
-        self.keeps = keeps_all(graph.channels)
+        self.keeps = keeping(graph.channels)
         self.remembering = [
             name
             for name, host in graph.nodes.items()

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from orchtrace_langgraph import _tasks
 from orchtrace_langgraph._open_turns import give_up
+from orchtrace_langgraph._tasks import Task
 from orchtrace_otel._guard import guarded
 
 RETRY: Final = "langgraph.pregel._retry"
@@ -49,8 +50,7 @@ class Retries:
     @guarded
     def _failed(self, retry_policy: Any, exc: BaseException) -> None:
         task = _tasks.CURRENT.get()
-        # A task that is not traced may fail inside one that is: LangGraph's note says whose it is.
-        if task is None or task.id not in exc.__notes__[-1]:
+        if task is None or not _is_of(task, exc):
             return
         if task.attempt >= retry_policy.max_attempts:
             return
@@ -58,3 +58,12 @@ class Retries:
         _tasks.failed(task, exc)
         if not self._tells_begin:
             _tasks.try_again(task)
+
+
+def _is_of(task: Task, error: BaseException) -> bool:
+    """Whether an error is a task's own; one that is not traced may fail inside one that is.
+
+    LangGraph's note says whose it is. An error that takes no notes is taken to be the task's.
+    """
+    notes: list[str] = getattr(error, "__notes__", None) or [task.id]
+    return task.id in notes[-1]

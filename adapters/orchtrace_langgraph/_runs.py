@@ -6,18 +6,18 @@ from collections import deque
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar, Final
 
-from orchtrace_langgraph import _pauses, _state, _tasks
+from orchtrace_langgraph import _pauses, _tasks
 from orchtrace_langgraph._causes import (
     PULL,
     Way,
     Write,
     Writer,
     Writers,
-    gathering,
     goal_of,
     in_order,
     triggering,
 )
+from orchtrace_langgraph._channels import Channels
 from orchtrace_langgraph._decisions import Decision
 from orchtrace_langgraph._endings import edges_of, marks_of, outcome
 from orchtrace_langgraph._graphs import BRANCH, Graph
@@ -118,8 +118,9 @@ class GraphRun:
         """Find the causes of the tasks that are about to run."""
         writers, state = self._writers, self._state
         if writers is None or state is None:
-            writers = self._writers = Writers(self._gathering(loop), loop.channels)
-            state = self._state = State(self._keeping(loop))
+            known = self._channels(loop.channels)
+            writers = self._writers = Writers(known.gathering, loop.channels)
+            state = self._state = State(known.keeping, known.passing)
         state.step += 1
         if self._start is not None:
             self._passing = self._passing or self._left()  # one for all checkpoints
@@ -404,15 +405,12 @@ class GraphRun:
                 found.setdefault(mark.event_id, (kind, mark))
         return list(found.values())
 
-    def _gathering(self, loop: Any) -> dict[str, bool]:
-        if self.graph.gathering is None:
-            self.graph.gathering = gathering(loop.channels)
-        return self.graph.gathering
-
-    def _keeping(self, loop: Any) -> dict[str, bool]:
-        if self.graph.keeping is None:
-            self.graph.keeping = _state.keeps_all(loop.channels)
-        return self.graph.keeping
+    def _channels(self, hosts: Mapping[str, Any]) -> Channels:
+        """Return what the graph's channels do; a graph may have others than it had."""
+        known = self.graph.channels
+        if known is None or hosts.keys() != known.names:
+            known = self.graph.channels = Channels(hosts)
+        return known
 
     def _forget(self) -> None:
         """Wait no more for those of the step before that never ran."""

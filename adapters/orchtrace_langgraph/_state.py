@@ -8,20 +8,17 @@ latest update; one with a reducer has all.
 
 from __future__ import annotations
 
+import functools
 from collections import deque
-from collections.abc import Iterable, Mapping
-from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+from collections.abc import Container, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from orchtrace_langgraph._framework import find
-from orchtrace_langgraph._graphs import BRANCH
 from orchtrace_otel.flow import Edge, Mark
 
 if TYPE_CHECKING:
     from orchtrace_langgraph._tasks import Task
 
-ROOT: Final = "__root__"
-_JOIN: Final = "join:"
 _MOST_WRITES: Final = 1_000
 """Writes of one channel that are remembered; whoever reads later misses the oldest."""
 
@@ -52,15 +49,20 @@ class State:
     Args:
         keeps_all: Channels of the state, and whether earlier writes stay part of the
             value.
+        passing: Channels that are empty again after a step without a write to them.
 
     Attributes:
         step: Number of the step whose tasks read the state as it is now.
     """
 
-    __slots__ = ("_keeps_all", "_read", "_written", "step")
+    __slots__ = ("_keeps_all", "_passing", "_read", "_replaced", "_written", "step")
 
-    def __init__(self, keeps_all: Mapping[str, bool]) -> None:
+    def __init__(
+        self, keeps_all: Mapping[str, bool], passing: Container[str] = frozenset()
+    ) -> None:
         self._keeps_all = keeps_all
+        self._passing = passing
+        self._replaced: dict[str, int] = {}
         self._written: dict[str, deque[_Wrote]] = {}
         self._read: dict[str, int] = {}
         self.step = 0
@@ -78,11 +80,20 @@ class State:
             known = self._written.get(channel)
             if known is None:
                 known = self._written[channel] = deque(maxlen=_MOST_WRITES)
-            elif (not keeps_all and known[-1].step != step) or replaces(value):
-                known.clear()
-            elif known[-1] is wrote:
+            if keeps_all and self._is_replaced(channel, value, known):
                 continue
-            known.append(wrote)
+            if not keeps_all and known and known[-1].step != step:
+                known.clear()
+            if not known or known[-1] is not wrote:
+                known.append(wrote)
+
+    def _is_replaced(self, channel: str, value: Any, known: deque[_Wrote]) -> bool:
+        """Whether a write counts for nothing, since another of its step replaced the value."""
+        if replaces(value):
+            known.clear()
+            self._replaced[channel] = self.step
+            return False
+        return self._replaced.get(channel) == self.step
 
     def read(self, task: Task, channels: Iterable[str]) -> News | None:
         """Return who wrote what a task reads and does not know yet, if anybody did."""
@@ -93,7 +104,7 @@ class State:
         is_whole = True
         for channel in channels:
             written = self._written.get(channel)
-            if written is None:
+            if written is None or (channel in self._passing and written[-1].step != self.step - 1):
                 continue
             news = _news(written, since, task.instance)
             if not news:
@@ -118,19 +129,18 @@ def _news(written: deque[_Wrote], since: int, reader: str | None) -> list[_Wrote
 
 
 def replaces(value: Any) -> bool:
-    """Whether a value takes the place of all that a reducer kept; its class is asked, no more."""
-    return type(value).__name__ == "Overwrite"
+    """Whether a value takes the place of all that a reducer kept: what LangGraph says of it."""
+    is_it: bool = _asks_for_replacing()(value)[0]
+    return is_it
 
 
-def keeps_all(channels: Mapping[str, Any]) -> dict[str, bool]:
-    """Return the channels of a graph's state, and whether earlier writes stay in the value."""
-    reducers = [find("langgraph.channels.binop:BinaryOperatorAggregate")]
-    reducers.append(find("langgraph.channels.topic:Topic"))
-    with suppress(ImportError, AttributeError):  # LangGraph before 1.2 has none
-        reducers.append(find("langgraph.channels.delta:DeltaChannel"))
-    kinds = cast("tuple[type[object], ...]", tuple(reducers))
-    return {
-        name: isinstance(channel, kinds)
-        for name, channel in channels.items()
-        if name == ROOT or not name.startswith(("__", BRANCH, _JOIN))
-    }
+@functools.cache
+def _asks_for_replacing() -> Any:
+    try:
+        return find("langgraph.channels.binop:_get_overwrite")
+    except AttributeError:  # LangGraph before 1.0 replaces nothing
+        return _replaces_nothing
+
+
+def _replaces_nothing(_: object) -> tuple[bool, None]:
+    return False, None

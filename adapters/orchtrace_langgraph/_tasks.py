@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextvars import ContextVar, Token
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 from uuid import UUID
 
 from opentelemetry import context as otel_context
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from orchtrace_langgraph._graphs import Node
     from orchtrace_langgraph._handoffs import Transfer
     from orchtrace_langgraph._runs import GraphRun
+
+
+T = TypeVar("T")
 
 
 class Handoffs:
@@ -192,12 +195,7 @@ def leave(task: Task, entered: Entered | None, error: BaseException | None) -> N
         give_up(task)
     if entered is None:
         return
-    # A coroutine that is thrown away is closed wherever that happens; there is
-    # nothing to restore there.
-    if error is None or not isinstance(error, GeneratorExit):
-        place, token = entered
-        CURRENT.reset(place)
-        otel_context.detach(token)
+    restore(CURRENT, *entered)
     activation = task.activation
     if activation is None:
         return
@@ -209,6 +207,19 @@ def leave(task: Task, entered: Entered | None, error: BaseException | None) -> N
     if task.caller is not None and task.caller.activation is not None:
         task.caller.activation.flow.returned(activation.closed)
         task.caller.activation.release(activation.agent, activation.instance)
+
+
+def restore(where: ContextVar[T], place: Token[T], token: Token[Context]) -> None:
+    """Make current what was before, for us and for OpenTelemetry.
+
+    A coroutine that is thrown away is closed wherever that happens; in another context than
+    that in which it began there is nothing to restore.
+    """
+    try:
+        where.reset(place)
+    except ValueError:
+        return
+    otel_context.detach(token)
 
 
 def _fail(task: Task, activation: Activation, error: BaseException) -> None:

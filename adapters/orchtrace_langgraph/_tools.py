@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextvars import Token
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from opentelemetry import context as otel_context
 
 from orchtrace_langgraph import _callbacks
 from orchtrace_langgraph._beside import TOOL, context_in
 from orchtrace_langgraph._content import tool_closes, tool_opens
+from orchtrace_langgraph._framework import COMMAND, is_a
 from orchtrace_langgraph._handoffs import Transfer, each
 from orchtrace_langgraph._replay_tools import keep_arun, keep_run
-from orchtrace_langgraph._tasks import CURRENT
+from orchtrace_langgraph._tasks import CURRENT, restore
 from orchtrace_langgraph._turns import Asked, asked_for
 from orchtrace_otel import attributes as a
 from orchtrace_otel import spans
@@ -24,6 +25,9 @@ from orchtrace_otel.spans import Scope
 
 if TYPE_CHECKING:
     from opentelemetry.context import Context
+
+
+_MESSAGE: Final = "langchain_core.messages:ToolMessage"
 
 
 class _Call(NamedTuple):
@@ -79,13 +83,10 @@ def _without_siblings(edges: list[Edge], asked: Asked, flow: Flow) -> list[Edge]
 @guarded
 def _leave(call: _Call, result: Any, error: BaseException | None) -> None:
     tool, call_id, flow, asked, token, place = call
-    # A coroutine that is thrown away is closed in some other context.
-    if not isinstance(error, GeneratorExit):
-        TOOL.reset(place)
-        otel_context.detach(token)
+    restore(TOOL, place, token)
     status, _ = spans.outcome(error)
     # A tool may catch its error and answer with it.
-    if getattr(result, "status", None) == "error":
+    if is_a(result, _MESSAGE) and result.status == "error":
         status = "error"
     if gate.recorder is not None and error is None:
         tool_closes(tool, result)
@@ -94,7 +95,7 @@ def _leave(call: _Call, result: Any, error: BaseException | None) -> None:
     if asked is not None:
         asked.answers.add(closed.event_id)
     flow.returned(closed, "tool_dependency")
-    if type(result).__name__ == "Command" and result.goto:
+    if is_a(result, COMMAND) and result.goto:
         turn = None if asked is None else asked.turn
         _note_transfer(Transfer(each(result.goto), call_id, turn, closed))
 

@@ -1,6 +1,7 @@
 """The host never notices: its results, streams, configuration and context are as without us."""
 
 import asyncio
+import dataclasses
 import gc
 import operator
 import threading
@@ -9,12 +10,16 @@ from typing import Annotated, Any
 import pytest
 from langchain_core.language_models import FakeListChatModel
 from langchain_core.runnables import Runnable
+from langchain_core.tools import tool
 from langgraph.channels import EphemeralValue
 from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.func import entrypoint, task
 from langgraph.graph import END, START, StateGraph
+from langgraph.graph.state import CompiledStateGraph
 from langgraph.pregel import Pregel
 from langgraph.pregel._read import PregelNode
-from langgraph.types import Command, Send, interrupt
+from langgraph.types import Command as Goto
+from langgraph.types import Send, interrupt
 from opentelemetry import context as otel_context
 from opentelemetry import trace as otel
 from typing_extensions import TypedDict
@@ -40,7 +45,7 @@ def build(**options):
     graph = StateGraph(State)
     graph.add_node("start", lambda state: {"log": ["start"]})
     graph.add_node("worker", lambda state: {"log": [f"worker {state['n']}"]})
-    graph.add_node("join", lambda state: Command(goto="sub", update={"log": ["join"]}))
+    graph.add_node("join", lambda state: Goto(goto="sub", update={"log": ["join"]}))
     graph.add_node("sub", sub.compile())
     graph.add_node("speak", lambda state: {"log": [model.invoke("hello").content]})
     graph.add_edge(START, "start")
@@ -167,7 +172,7 @@ def test_state_that_cannot_be_copied_or_compared_is_left_alone(traced):
     held = (threading.Lock(), Hostile())
 
     def fan_out(state):
-        return Command(goto=[Send("b", {"held": held}), Send("b", {"held": held})])
+        return Goto(goto=[Send("b", {"held": held}), Send("b", {"held": held})])
 
     graph = StateGraph(State)
     graph.add_node("a", fan_out)
@@ -200,6 +205,137 @@ def test_a_result_whose_class_cannot_be_hashed_is_left_alone(traced):
     )
     assert graph.invoke("go") is None
     assert [event.verb for event in traced.trace.events] == ["begin", "spawn", "return", "stop"]
+
+
+@dataclasses.dataclass
+class Command:
+    """One of the host's, named like LangGraph's."""
+
+    text: str
+
+
+def test_a_class_of_the_hosts_that_is_named_command_is_a_value_like_others(traced):
+    """As an input, as what a task or a tool answers, alone and in a list."""
+
+    @tool
+    def shell(x: int) -> Any:
+        """Make a command."""
+        return Command("ls")
+
+    @task
+    def answers(x):
+        return [Command("ls"), shell.invoke({"x": x})]
+
+    @entrypoint(checkpointer=InMemorySaver())
+    def work(given):
+        return [given.text, *(one.text for one in answers(1).result())]
+
+    config = {"configurable": {"thread_id": "1"}}
+    assert work.invoke(Command("cd"), config) == ["cd", "ls", "ls"]
+    assert [event.verb for event in traced.trace.events] == [
+        "begin",
+        "spawn",
+        "spawn",
+        "tool_call",
+        "tool_result",
+        "return",
+        "return",
+        "stop",
+    ]
+
+
+def test_what_a_tool_answers_is_asked_for_nothing(traced):
+    """A lazy object that answers whatever it is asked, or refuses, is handed on as it is."""
+
+    class Lazy:
+        def __getattr__(self, name):
+            raise RuntimeError(name)
+
+    lazy, found = Lazy(), []
+
+    @tool
+    def fetch(x: int) -> Any:
+        """Give something lazy."""
+        return lazy
+
+    graph = StateGraph(State)
+    graph.add_node("node", lambda state: found.append(fetch.invoke({"x": 1})) or {"log": []})
+    graph.add_edge(START, "node")
+    graph.compile().invoke({})
+    assert found == [lazy]
+    assert [e["status"] for e in traced.trace.events if e.verb == "tool_result"] == ["ok"]
+
+
+def test_graphs_that_cannot_be_told_apart_by_equality_are_known_for_themselves(traced):
+    """One that is equal to every other, and so has no hash, is traced under its own name."""
+
+    class Equal(CompiledStateGraph):
+        __hash__ = None
+
+        def __eq__(self, other):
+            return True
+
+    for name in ("one", "two"):
+        graph = StateGraph(State)
+        graph.add_node("node", lambda state: {"log": ["node"]})
+        graph.add_edge(START, "node")
+        compiled = graph.compile(name=name)
+        compiled.__class__ = Equal
+        assert compiled.invoke({}) == {"log": ["node"]}
+    assert [trace.events[0]["to"] for trace in traced.traces] == ["one", "two"]
+
+
+def test_a_graph_whose_nodes_and_channels_are_others_by_now_keeps_its_causes(traced, read):
+    """What was known of a graph's channels from its first run is known anew."""
+
+    def of(*names):
+        graph = StateGraph(State)
+        for name in names:
+            graph.add_node(name, lambda state: {"log": []})
+        for name in names[:-1]:
+            graph.add_edge(START, name)
+        graph.add_edge([*names[:-1]], names[-1])
+        return graph.compile()
+
+    compiled = of("a", "b", "join")
+    compiled.invoke({})
+    for other in (of("a", "c", "join"), of("a", "b", "c", "join")):
+        compiled.nodes, compiled.channels = other.nodes, other.channels
+        compiled.trigger_to_nodes = other.trigger_to_nodes
+        compiled.invoke({})
+    assert [read.triggers(trace)["join#1"] for trace in traced.traces] == [
+        [{"a#1", "b#1"}],
+        [{"a#1", "c#1"}],
+        [{"a#1", "b#1", "c#1"}],
+    ]
+
+
+def test_a_generators_exit_in_a_node_or_in_a_tool_leaves_the_callers_context_alone(traced):
+    """It need not mean that a coroutine is thrown away."""
+
+    def leaves(*args):
+        raise GeneratorExit
+
+    @tool
+    def leave(x: int) -> int:
+        """Leave."""
+        leaves()
+
+    def node(state):
+        with pytest.raises(GeneratorExit):
+            leave.invoke({"x": 1})
+        seen.append(otel.get_current_span().name)
+        leaves()
+
+    seen: list[str] = []
+    before = otel_context.get_current()
+    graph = StateGraph(State)
+    graph.add_node("node", node)
+    graph.add_edge(START, "node")
+    with pytest.raises(GeneratorExit):
+        graph.compile().invoke({})
+    assert seen == ["invoke_agent node"]
+    assert otel_context.get_current() == before
 
 
 def test_the_callers_context_is_the_same_after_each_chunk(traced):

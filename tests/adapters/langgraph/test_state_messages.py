@@ -5,7 +5,9 @@ import operator
 import random
 from typing import Annotated, Any
 
+import langgraph.types
 import pytest
+from langgraph.channels import EphemeralValue, Topic
 from langgraph.graph import END, START, StateGraph
 from langgraph.types import Send
 from opentelemetry import trace as otel
@@ -186,3 +188,41 @@ def test_informants_equal_what_the_nodes_recorded_themselves(traced, is_async):
         assert found == board.record, f"graph {seed}"
         recorded += len(board.record)
     assert recorded > GRAPHS * 10
+
+
+def _after(names, state):
+    """A chain of nodes; each writes what it is given."""
+    graph = StateGraph(state)
+    before = START
+    for step in names:
+        for name, update in step.items():
+            graph.add_node(name, lambda state, update=update: update)
+            for one in [before] if isinstance(before, str) else before:
+                graph.add_edge(one, name)
+        before = list(step)
+    return graph.compile()
+
+
+def test_a_channel_that_is_empty_again_after_a_step_has_nobody_to_tell_of(traced, read):
+    """Who wrote it informs the next step, and none after a step in which nobody wrote it."""
+    keys = {
+        "brief": Annotated[str, EphemeralValue],
+        "topic": Annotated[list, Topic(str)],
+        "all": Annotated[list, Topic(str, accumulate=True)],
+    }
+    for key, later in (("brief", []), ("topic", []), ("all", ["a#1"])):
+        steps = [{"a": {key: ["1"] if key != "brief" else "1"}}, {"b": {}}, {"c": {}}]
+        _after(steps, TypedDict("State", {key: keys[key]}, total=False)).invoke({})
+        assert read.informants(traced.traces[-1]) == {"a#1": [[]], "b#1": [["a#1"]], "c#1": [later]}
+
+
+@pytest.mark.skipif(not hasattr(langgraph.types, "Overwrite"), reason="LangGraph before 1.0")
+@pytest.mark.parametrize("is_json", [False, True], ids=["object", "json"])
+def test_what_is_overwritten_in_the_same_step_is_told_by_nobody(traced, read, is_json):
+    """In whatever form an overwrite comes: those before, and those beside it, count for nothing."""
+    new = {"__overwrite__": ["3"]} if is_json else langgraph.types.Overwrite(["3"])
+    both = {"a": {"log": ["2"]}, "b": {"log": new}, "c": {"log": ["4"]}}
+    steps = [{"first": {"log": ["1"]}}, both, {"next": {}}, {"reader": {}}]
+    assert _after(steps, State).invoke({}) == {"log": ["3"]}
+    found = read.informants(traced.trace)
+    assert (found["next#1"], found["reader#1"]) == ([["b#1"]], [["b#1"]])

@@ -299,6 +299,27 @@ def test_threads_beside_one_that_failed_end_by_themselves(traced, read):
     assert read.stop(traced.trace)[0] == "error"
 
 
+def test_an_error_that_takes_no_notes_is_tried_again(traced, read):
+    """LangGraph's note says whose an error is; without it the error is the task's."""
+
+    class SilentError(ValueError):
+        def add_note(self, note):
+            pass
+
+    failures = iter([SilentError()])
+
+    def work(state):
+        for error in failures:
+            raise error
+        return {"log": ["done"]}
+
+    graph = StateGraph(State)
+    graph.add_node("work", work, retry_policy=ONCE_MORE)
+    graph.add_edge(START, "work")
+    assert graph.compile().invoke({}) == {"log": ["done"]}
+    assert [e.verb for e in traced.trace.events if e.get("to") == "work"] == ["spawn", "delegate"]
+
+
 def test_a_pause_is_not_tried_again(traced, read):
     """An interrupt passes every policy by."""
 

@@ -85,10 +85,14 @@ def _apply(plan: Plan, target: Any) -> Any:
 
 
 def _keep_its_own(traced: Any, target: Any) -> Any:
-    """Give a traced function what its kind has beyond functions: a cache its `cache_clear`."""
+    """Give a traced function what its kind has beyond functions: a cache its `cache_clear`.
+
+    A method has its object: frameworks look for it.
+    """
     if not inspect.isfunction(target):
         for name in dir(target):
-            if not name.startswith("_") and not hasattr(traced, name):
+            is_its_own = name == "__self__" or not name.startswith("_")
+            if is_its_own and not hasattr(traced, name):
                 setattr(traced, name, getattr(target, name))
     return traced
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import copy
 import inspect
 from collections.abc import Callable, Iterable
+from functools import cache
 from types import MethodType
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 import wrapt
 
@@ -86,10 +87,44 @@ class TracedCallable(TracedObject):
         return call
 
 
+_OPERATIONS: Final = (
+    "__await__",
+    "__aiter__",
+    "__anext__",
+    "__next__",
+    "__aenter__",
+    "__aexit__",
+    "__fspath__",
+    "__length_hint__",
+)
+"""What Python looks for on a class alone, and not every release of wrapt's proxies has."""
+
+
+@cache
+def _kind(base: type[TracedObject], operations: tuple[str, ...]) -> type[TracedObject]:
+    """Return a proxy's class with these operations: one without must not look as if."""
+    if not operations:
+        return base
+    return type(base.__name__, (base,), {name: _handed_on(name) for name in operations})
+
+
+def _handed_on(name: str) -> Callable[..., Any]:
+    def operate(self: TracedObject, *args: Any) -> Any:
+        wrapped = self.__wrapped__
+        own = cast("Any", type(wrapped))
+        return getattr(own, name)(wrapped, *args)
+
+    operate.__name__ = name
+    return operate
+
+
 def stand_in(wrapped: Any, methods: Iterable[str], plan: Plan) -> TracedObject:
     """Return a proxy of an object, decorated as `plan`, whose entry `methods` are traced."""
     traced = {name: as_traced(wrapped, getattr(wrapped, name), plan) for name in methods}
-    return (TracedCallable if "__call__" in traced else TracedObject)(wrapped, traced, plan)
+    base = TracedCallable if "__call__" in traced else TracedObject
+    own = cast("Any", type(wrapped))
+    lacking = (name for name in _OPERATIONS if hasattr(own, name) and not hasattr(base, name))
+    return _kind(base, tuple(lacking))(wrapped, traced, plan)
 
 
 def as_traced(wrapped: Any, method: Any, plan: Plan) -> Traced:

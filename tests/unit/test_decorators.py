@@ -7,6 +7,7 @@ import copy
 import functools
 import gc
 import inspect
+import os
 import pickle
 import typing
 import weakref
@@ -778,6 +779,86 @@ def test_a_frameworks_object_is_traced_through_a_proxy() -> None:
     assert not callable(traced)
     with pytest.raises(TypeError, match="not callable"):
         traced()  # type: ignore[operator]
+
+
+class Job:
+    """An object that can be awaited, iterated over and entered, as jobs and streams can."""
+
+    def __init__(self) -> None:
+        self.said: list[str] = []
+        self.left = [1, 2]
+
+    def run(self, text: str) -> str:
+        return text + "!"
+
+    def __await__(self) -> Generator[Any, None, str]:
+        yield from asyncio.sleep(0).__await__()
+        return "done"
+
+    def __aiter__(self) -> typing.Self:
+        return self
+
+    async def __anext__(self) -> int:
+        if not self.left:
+            raise StopAsyncIteration
+        return self.left.pop()
+
+    def __iter__(self) -> typing.Self:
+        return self
+
+    def __next__(self) -> int:
+        return self.left.pop()
+
+    async def __aenter__(self) -> str:
+        return "in"
+
+    async def __aexit__(self, *given: object) -> None:
+        self.said.append(f"out: {given}")
+
+    def __fspath__(self) -> str:
+        return "job.txt"
+
+
+def test_a_traced_object_can_do_what_its_class_can() -> None:
+    """Python looks for these on the class: await, async for and with, next, a path."""
+    job = Job()
+    traced = orchtrace.agent(job, name="job")
+
+    async def work() -> list[object]:
+        async with traced as entered:
+            return [await traced, next(traced), [item async for item in traced], entered]
+
+    with recording() as captured:
+        assert asyncio.run(work()) == ["done", 2, [1], "in"]
+        assert traced.run("a") == "a!"
+    assert job.said == ["out: (None, None, None)"]
+    assert os.fspath(traced) == "job.txt"
+    assert asyncio.run(_awaited(copy.copy(traced))) == "done"
+    assert openings(captured) == ["orchestrator#1 begin", "job#1 spawn"]
+
+
+async def _awaited(one: Any) -> Any:
+    return await one
+
+
+def test_a_traced_object_can_do_no_more_than_its_class() -> None:
+    """What is looked for on a class is not there for others."""
+    traced = orchtrace.agent(Graph(), name="graph")
+    for name in ("__await__", "__aiter__", "__next__", "__fspath__"):
+        assert not hasattr(type(traced), name)
+    with pytest.raises(TypeError, match="await"):
+        asyncio.run(_awaited(traced))
+
+
+def test_a_traced_method_says_whose_it_is() -> None:
+    """As the functions of C do: frameworks look for the object."""
+    job = Job()
+    traced = orchtrace.agent(job.run, name="run")
+    assert traced.__self__ is job  # type: ignore[attr-defined]
+    with recording() as captured:
+        assert traced("a") == "a!"
+    assert openings(captured) == ["orchestrator#1 begin", "run#1 spawn"]
+    assert not hasattr(orchtrace.agent(lambda text: text), "__self__")
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,8 @@
 
 A reward names its unit and its target. A turn earns it when the target is the turn, or
 an event that this turn alone led to (the event's `turns`). Where several turns led to
-the event nobody said which of them earned it, so none does. What an agent, a role or
+the event nobody said which of them earned it, so none does; credit, which is divided
+anyway, is split among them by their tokens. What an agent, a role or
 the team earned is kept apart from what a turn did: it is not the turn's alone. Agents
 and roles are told apart, for many an agent is called like its role.
 """
@@ -14,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from orchtrace_otel.model import ESTIMATORS
+from orchtrace_otel.rewards.credit.turns import split_by_tokens
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -78,7 +80,7 @@ class Joined:
     of_event: defaultdict[str, dict[str, float]] = field(default_factory=lambda: defaultdict(dict))
     of_agent: defaultdict[Name, dict[str, float]] = field(default_factory=lambda: defaultdict(dict))
     of_run: dict[str, float] = field(default_factory=dict[str, float])
-    credit: defaultdict[str, dict[str, float]] = field(default_factory=lambda: defaultdict(dict))
+    credit: Mapping[str, Mapping[str, float]] = field(default_factory=dict[str, "dict[str, float]"])
     contradictory: defaultdict[str | Name | None, list[str]] = field(
         default_factory=lambda: defaultdict(list)
     )
@@ -106,6 +108,7 @@ def join(trace: Trace) -> Joined:
     for event in trace.events:
         if "rewards" in event.keys or "credit" in event.keys:
             _take_event(joined, event, turn_of)
+    joined.credit = _credit(trace)
     settled = settle(row for row in joined.rows if row["source"] != "credit")
     # What an orchestrator without a name earned is the run's where the team has none.
     for key in sorted(settled, key=lambda key: key.unit == "team"):
@@ -183,9 +186,33 @@ def _take_event(joined: Joined, event: Event, turn_of: Mapping[str, str]) -> Non
             }
             if event.id in turn_of:
                 row["turn_id"] = turn_of[event.id]
-                if source == "credit":
-                    joined.credit[turn_of[event.id]][component] = value
             joined.rows.append(row)
+
+
+def _tokens(record: Json) -> tuple[str, int | None]:
+    counts = record.get("input_tokens"), record.get("output_tokens")
+    known = [count for count in counts if isinstance(count, int) and count >= 0]
+    return str(record.get("id")), sum(known) if len(known) == len(counts) else None
+
+
+def _credit(trace: Trace) -> dict[str, dict[str, float]]:
+    """Each turn's credit by method: the sum over the events that it led to, its part of each."""
+    tokens: dict[str, int | None] | None = None
+    found: dict[str, dict[str, float]] = {}
+    for event in trace.events:
+        held, turns = event.keys.get("credit"), event.keys.get("turns")
+        if not isinstance(held, dict) or not turns or not isinstance(turns, list | tuple):
+            continue
+        ids = [str(turn) for turn in cast("Sequence[object]", turns)]
+        if tokens is None:
+            tokens = dict(map(_tokens, records_of(trace.stop, "turn_records")))
+        for turn, part in zip(ids, split_by_tokens(ids, tokens), strict=True):
+            sums = found.setdefault(turn, {})
+            for method, given in cast("Json", held).items():
+                share = _number(given)
+                if share is not None:
+                    sums[method] = sums.get(method, 0.0) + share * float(part)
+    return found
 
 
 def settle(rows: Iterable[Json]) -> dict[Key, float | None]:

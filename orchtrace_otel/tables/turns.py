@@ -138,7 +138,7 @@ def _add_rewards(row: Json, joined: Joined) -> None:
             row["advantage"] = own["advantage"]
     if joined.of_run:
         row["run_rewards"] = joined.of_run
-    if joined.credit.get(turn):
+    if turn in joined.credit:
         row["credit"] = joined.credit[turn]
     of_agent = _of_agent(row, joined) if joined.of_agent else None
     if of_agent:

@@ -28,14 +28,20 @@ def by_turn(credit: Credit, method: str, trace: Trace) -> Division:
         if not turns:
             rest += part
             continue
-        for turn, share in zip(turns, _split(turns, tokens), strict=True):
+        for turn, share in zip(turns, split_by_tokens(turns, tokens), strict=True):
             sums[turn] = sums.get(turn, Fraction(0)) + part * share
     value = credit.outcome.value
     named = {turn: float(part / whole) * value for turn, part in sorted(sums.items())}
     return Division(named, rest / whole * value)
 
 
-def _split(turns: Sequence[str], tokens: Mapping[str, int | None]) -> list[Fraction]:
+def split_by_tokens(turns: Sequence[str], tokens: Mapping[str, int | None]) -> list[Fraction]:
+    """Return each call's share of an event that all led to: by tokens, else in equal parts.
+
+    Example:
+        >>> split_by_tokens(["a", "b"], {"a": 30, "b": 10})
+        [Fraction(3, 4), Fraction(1, 4)]
+    """
     counts = [tokens.get(turn) for turn in turns]
     known = [count for count in counts if count is not None]
     total = sum(known)

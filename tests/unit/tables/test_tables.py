@@ -12,10 +12,13 @@ from hypothesis import example, given
 
 from orchtrace_otel.datasets.labels import Label, turn_label
 from orchtrace_otel.model import Event, Reward, Trace, Turn
+from orchtrace_otel.rewards import Facts, score
+from orchtrace_otel.rewards.credit import assign, by_unit
 from orchtrace_otel.tables import TABLES, rows_of, trace_of
 from orchtrace_otel.tables.arrow import nest, schema, unnest
 from orchtrace_otel.tables.columns import KINDS, VERSION
 from orchtrace_otel.tables.gathering import flat
+from orchtrace_otel.testing.world import make_world
 from tests.properties import strategies
 
 GENERATOR = Path(__file__).resolve().parents[3] / "docs" / "generate_tables.py"
@@ -188,6 +191,20 @@ def test_an_event_of_several_calls_gives_none_of_them_its_reward() -> None:
     rows = rows_of(Trace("r", "q", (*trace.events[:-1], both, changed)))
     assert all("rewards" not in row for row in rows.turns)
     assert [row.get("turn_id") for row in rows.rewards] == [None]
+
+
+@pytest.mark.parametrize("topology", ["harness", "debate", "centralized"])
+def test_the_credit_of_a_call_is_what_the_units_say(topology: str) -> None:
+    """An event of several calls is split by their tokens, and a call has a share of each of its."""
+    trace = score(make_world(3, topology).trace, ())
+    facts = Facts(trace)
+    credit = assign(facts)
+    assert credit is not None
+    rows = {row["id"]: row["credit"] for row in rows_of(trace).turns if "credit" in row}
+    assert any(len(event.get("turns", ())) > 1 for event in trace.events)
+    for method in ("flow", "decay", "reachability"):
+        parts = by_unit(facts, credit, method, "turn").targets
+        assert {turn: row[method] for turn, row in rows.items()} == pytest.approx(parts)
 
 
 def test_rewards_that_contradict_each_other_count_for_nothing_and_are_told() -> None:

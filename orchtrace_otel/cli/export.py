@@ -215,13 +215,13 @@ def _tell(report: Report, out: Path | None, *, is_dry: bool) -> None:
     splits = ", ".join(f"{count:,} {split}" for split, count in sorted(report.splits.items()))
     verb = "would be written" if is_dry else f"written to {out}"
     tell(f"{counted(check.records, 'record')} {verb}: {splits}")
-    for title, found in (
-        ("calls left out", check.calls),
-        ("runs left out", check.runs),
-        ("records without a label", check.unlabelled),
+    for what, how, found in (
+        ("call", "left out", check.calls),
+        ("run", "left out", check.runs),
+        ("record", "without a label", check.unlabelled),
     ):
         for reason, count in found.most_common():
-            tell(f"  {count:,} {title}: {reason}: {REASONS.get(reason, reason)}")
+            tell(f"  {counted(count, what)} {how}: {reason}: {REASONS.get(reason, reason)}")
     for one in check.loses:
         tell(f"  the format has no place for {one}")
     if report.fingerprint:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from orchtrace_otel.datasets.runs import Call, Dropped, Group, Run
 from orchtrace_otel.datasets.writer import Need, Writer
@@ -107,7 +107,15 @@ def _lacks_content(call: Call, *, job: Job) -> str | None:
     content = call.content
     if not content.completion or not any(message.get("parts") for message in content.completion):
         return "no_completion"
+    # What was taken out of a prompt, the policy does without; what it wrote is to be learned
+    # as it wrote it, and after the whole prompt.
+    if content.completion[0].get("flags") or any(_is_cut(one) for one in content.prompt):
+        return "redacted"
     return None
+
+
+def _is_cut(message: Mapping[str, Any]) -> bool:
+    return "cut" in message.get("flags", ())
 
 
 def _lacks_tokens(call: Call, *, job: Job) -> str | None:

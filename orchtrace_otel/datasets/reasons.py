@@ -17,7 +17,8 @@ REASONS: Final[Mapping[str, str]] = {
     "content_missing": "its content is not in the store, or a part of it; it was deleted, or never "
     "reached it",
     "no_completion": "its completion is empty",
-    "redacted": "what this format needs of its content was redacted or cut",
+    "redacted": "what it wrote was redacted or cut, what it read was cut, or its token ids were "
+    "dropped for that",
     "no_token_ids": "the server gave no token ids; ask it for them, or take a format of texts",
     "retokenised": "its token ids were made from text afterwards; --retokenised takes them",
     "no_logprobs": "the server gave no log probabilities of the completion",

@@ -194,6 +194,27 @@ def test_each_filter_lets_through_what_it_says(recorder: Recorder, choices, kept
     assert left_out == ({"filtered": 3 - len(kept)} if len(kept) < 3 else {})
 
 
+@pytest.mark.parametrize(
+    ("prompt", "completion", "reason"),
+    [
+        (["redacted"], [], None),
+        (["cut"], [], "redacted"),
+        ([], ["cut"], "redacted"),
+        ([], ["redacted"], "redacted"),
+        ([], [], None),
+    ],
+)
+def test_what_a_model_did_not_write_as_it_stands_is_not_taught(
+    recorder: Recorder, prompt, completion, reason
+) -> None:
+    """A placeholder or half an answer; a prompt without a secret is still what it answered to."""
+    said = {**text("assistant", "yes"), **({"flags": completion} if completion else {})}
+    read = {**text("user", "q?"), **({"flags": prompt} if prompt else {})}
+    trace = recorder.run(1, [Call("scout", [read], [said])], task="q")
+    report = exported(recorder, write(recorder.folder / "in", [trace]))
+    assert report.check.calls == ({} if reason is None else {reason: 1})
+
+
 def test_a_verdict_leaks_into_no_prompt(recorder: Recorder) -> None:
     """A call that read what a judge of its run wrote is left out; the others stay."""
     verdict = text("assistant", "CANARY: the answer is right, 10 of 10")

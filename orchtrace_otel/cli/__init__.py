@@ -19,6 +19,8 @@ _HOW_TO_INSTALL: Final = (
 )
 INTERRUPTED: Final = 130
 """Exit code of what Ctrl-C ended, as shells have it."""
+TERMINATED: Final = 143
+"""Exit code of what SIGTERM ended, likewise."""
 
 _OURS: Final = frozenset({"click", "rich", "jsonschema_rs"})
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+import signal
 import sys
 from difflib import get_close_matches
 from importlib.metadata import version
@@ -73,6 +74,8 @@ def run() -> None:
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:
             reconfigure(errors="backslashreplace")
+    # Else what is half written stays behind. `collect` ends in a way of its own.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(cli.TERMINATED))
     sys.exit(_code())
 
 

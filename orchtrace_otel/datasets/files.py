@@ -121,7 +121,8 @@ class Output:
         self._hash = hashlib.sha256()
         self.counts: Counter[str] = Counter()
         self.duplicates = 0
-        self.draft = out.with_name(f".{out.name}.{os.getpid()}")
+        # A killed process leaves its draft, and the next one may well have its process id.
+        self.draft = out.with_name(f".{out.name}.{os.getpid()}-{os.urandom(4).hex()}")
         try:
             with _named(self.draft):
                 self.draft.mkdir(parents=True)

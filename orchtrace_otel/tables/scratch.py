@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import sqlite3
 import tempfile
 from collections.abc import Generator, Iterable, Iterator
@@ -13,6 +14,9 @@ from typing import Any
 
 class Scratch:
     """SQLite in a file that is gone when it is closed; what fails, fails as a file does.
+
+    Where the system lets it, the file has no name from the start, so that nothing of it is
+    left however the process ends.
 
     Args:
         script: Statements that make its tables.
@@ -35,6 +39,8 @@ class Scratch:
         except OSError:
             self.close()
             raise
+        if os.name == "posix":
+            self._folder.cleanup()
 
     def execute(self, query: str, values: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
         """Run a statement; rows are read as they are asked for."""

@@ -243,3 +243,24 @@ def test_a_full_disk_ends_with_the_name_of_the_file(recorded, tmp_path: Path) ->
     assert done.returncode == 1
     assert "set TMPDIR to a place with room" in done.stderr
     assert sorted(path.name for path in tmp_path.iterdir()) == ["content", "in"]
+
+
+@pytest.mark.parametrize(("name", "code"), [("SIGTERM", 143), ("SIGKILL", -9)])
+def test_an_export_that_is_ended_keeps_nothing_that_hinders_the_next(
+    recorded, tmp_path: Path, name: str, code: int
+) -> None:
+    """Terminated it leaves nothing; killed a draft, and of its temporary file nothing at all."""
+    ends = (
+        "import os, signal, sys; from orchtrace_otel.datasets import engine;"
+        f"engine.records = lambda *_: os.kill(os.getpid(), signal.{name});"
+        "sys.argv[0] = 'orchtrace'; from orchtrace_otel.cli import main; main()"
+    )
+    arguments = ("export", "--to", "trl-sft", "in", "--content", "content", "--out", "out")
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    done = run(*arguments, cwd=tmp_path, prefix=("-c", ends), TMPDIR=str(scratch))
+    assert (done.returncode, [*scratch.iterdir()]) == (code, [])
+    drafts = [path.name for path in tmp_path.iterdir() if path.name.startswith(".")]
+    assert len(drafts) == (name == "SIGKILL")
+    done = run(*arguments, cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")

@@ -8,7 +8,7 @@ The names are those of 0.6.4 to 0.7.5; where the two differ, the difference ends
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
 import autogen_agentchat.teams._group_chat._events as events
@@ -25,6 +25,7 @@ from autogen_core import (
     AgentId,
     AgentRuntime,
     ClosureAgent,
+    MessageContext,
     RoutedAgent,
     SingleThreadedAgentRuntime,
     TopicId,
@@ -54,6 +55,7 @@ __all__ = [
     "HandoffMessage",
     "MagenticOneOrchestrator",
     "Memory",
+    "MessageContext",
     "RoutedAgent",
     "SelectorGroupChatManager",
     "SingleThreadedAgentRuntime",
@@ -85,6 +87,15 @@ GROUP_CHAT: Final[frozenset[type[Any]]] = frozenset(
     if isinstance(kind, type) and kind.__module__ == events.__name__
 )
 """All messages by which a team runs; what else goes through a runtime is the host's own."""
+
+
+def is_one(message: object, kinds: Collection[type[Any]]) -> bool:
+    """Whether a message is of one of AutoGen's own classes; a class of the host's may have no hash.
+
+    Classes are compared by identity alone.
+    """
+    of = type(message)
+    return any(of is kind for kind in kinds)
 
 
 def team_id(team: BaseGroupChat) -> str:
@@ -133,11 +144,12 @@ def response_of(message: Any) -> Response:
     return response
 
 
-def graph_tables(manager: GraphFlowManager) -> tuple[Any, Any, Any, Any]:
-    """Return a flow's edges, its kinds of group, and what is still awaited of each group."""
+def graph_tables(manager: GraphFlowManager) -> tuple[Any, Any, Any, Any, Any]:
+    """Return a flow's edges, kinds of group, and what groups await at first, and still await."""
     return (
         manager._edges,  # noqa: SLF001 - see the top
         manager._activation,  # noqa: SLF001 - see the top
+        manager._origin_remaining,  # noqa: SLF001 - see the top
         manager._remaining,  # noqa: SLF001 - see the top
         manager._enqueued_any,  # noqa: SLF001 - see the top
     )

@@ -14,12 +14,17 @@ from orchtrace_otel._guard import guarded
 
 
 class Awaited(NamedTuple):
-    """An edge group of a flow before an answer counts for it."""
+    """An edge group of a flow before an answer counts for it.
+
+    Attributes:
+        is_first: Whether nothing has counted for it so far.
+    """
 
     target: str
     group: str
     is_any: bool
     state: int
+    is_first: bool
 
 
 class ManagerHooks:
@@ -100,25 +105,27 @@ class ManagerHooks:
         if team is None:
             return []
         self._follow(manager, team)
-        edges, kinds, remaining, enqueued = f.graph_tables(manager)
+        edges, kinds, origin, remaining, enqueued = f.graph_tables(manager)
         source = messages[-1].source if messages else None
         groups = {(e.target, e.activation_group) for e in edges.get(source, ())}
         awaited: list[Awaited] = []
         for target, group in sorted(groups):
             is_any = kinds[target][group] == "any"
-            state = enqueued[target][group] if is_any else remaining[target][group]
-            awaited.append(Awaited(target, group, is_any, int(state)))
+            state = int(enqueued[target][group] if is_any else remaining[target][group])
+            is_first = is_any or state == origin[target][group]
+            awaited.append(Awaited(target, group, is_any, state, is_first))
         return awaited
 
     @guarded
     def _arrive(self, manager: f.GraphFlowManager, before: list[Awaited]) -> None:
         team = self._teams[manager.id.key]
-        _, _, remaining, enqueued = f.graph_tables(manager)
-        for target, group, is_any, state in before:
+        *_, remaining, enqueued = f.graph_tables(manager)
+        for target, group, is_any, state, is_first in before:
             now = int(enqueued[target][group] if is_any else remaining[target][group])
             # Below zero it came after the group was complete: AutoGen forgets it.
             if now != state and (is_any or now >= 0):
-                team.arrive(target, group, is_complete=is_any or now == 0)
+                is_complete = is_any or now == 0
+                team.arrive(target, group, is_first=is_first, is_complete=is_complete)
 
     def stops(self, wrapped: Any, manager: f.BaseGroupChatManager, args: Any, kwargs: Any) -> Any:
         """Record the condition that ended a team."""

@@ -217,11 +217,20 @@ class TeamRun:
         """Note what the manager handles now; it leads to the next decision or the stop."""
         self._waiting.append(cause)
 
-    def arrive(self, target: str, group: str, *, is_complete: bool) -> None:
-        """Note that the answer being handled counts for a group of a flow's edges."""
+    def arrive(self, target: str, group: str, *, is_first: bool, is_complete: bool) -> None:
+        """Note that the answer being handled counts for a group of a flow's edges.
+
+        Args:
+            target: Whom the group leads to.
+            group: The group.
+            is_first: Whether nothing counts before it: AutoGen may have begun the group anew.
+            is_complete: Whether the target is asked for it.
+        """
         flow = self.flow
         if flow is None or not self._waiting:
             return
+        if is_first:
+            flow.joins.pop((target, group), None)
         arrived = flow.joins.setdefault((target, group), [])
         arrived.append(self._waiting[-1])
         if is_complete:

@@ -138,25 +138,30 @@ class FlowFloor(Floor):
         super().__init__(record, team)
         self.links = links
         self.start = start
+        self._seen = 0
+        self._done: dict[str, set[tuple[str, str]]] = {}
         self.forget()
 
     def forget(self) -> None:
-        """Begin anew: the flow is over, or was reset."""
+        """Begin anew: the flow is over, or was reset.
+
+        Which groups of edges had released somebody is what AutoGen does not forget: who is
+        asked next starts these anew, whatever came for them since.
+        """
+        self._take_in()
         self.answered.clear()
         self._seen = 0
         self._ready: deque[tuple[str, Turns]] = deque()
         self._active: list[str] = []
         self._got: dict[tuple[str, str], list[Turn]] = {}
         self._queued: set[tuple[str, str]] = set()
-        self._done: dict[str, set[tuple[str, str]]] = {}
         self._released: dict[str, deque[Turns]] = {}
         self._before: set[Turn] = set()
 
     def restart(self) -> None:
         """Begin, or go on where a limit cut the flow off: what was ready is asked for now."""
         again = frozenset({self.record.now[self.team]})
-        for answer in self.answered[self._seen :]:
-            self._arrive(*answer)
+        self._take_in()
         if not self._ready:
             self.forget()
             self._ready.append((self.start, again))
@@ -168,16 +173,21 @@ class FlowFloor(Floor):
         self._select()
 
     def causes(self, turn: Turn) -> Turns:
-        for answer in self.answered[self._seen :]:
-            self._arrive(*answer)
-        if len(self.answered) > self._seen and not self._active:
+        if self._take_in() and not self._active:
             self._select()
-        self._seen = len(self.answered)
         released = self._released[turn.name].popleft()
         # Those of an earlier call of the team led to what it does in this one.
         own = self.record.now[self.team]
         self.record.triggers[own] |= released & self._before
         return released
+
+    def _take_in(self) -> int:
+        """Let what was answered since the last time release others; return how many did."""
+        new = self.answered[self._seen :]
+        self._seen = len(self.answered)
+        for answer in new:
+            self._arrive(*answer)
+        return len(new)
 
     def _arrive(self, turn: Turn, text: str) -> None:
         for link in self.links:

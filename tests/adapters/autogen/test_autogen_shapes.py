@@ -117,6 +117,48 @@ def test_any_group_follows_from_the_branch_that_came_first(traced, plain, read) 
     assert read.triggers(traced.trace)[-1] == ("d", ("b",))
 
 
+def test_what_came_for_a_group_that_begins_anew_is_no_cause(traced, plain, read) -> None:
+    """AutoGen remembers over a reset that a group was complete, and empties it for the next turn.
+
+    `a` counts for the join of `a` and `b` before that, and what `b` answers twice completes it.
+    """
+    a, d = plain("a"), plain("d")
+    of_b, of_c = iter(("halt", "b", "b")), iter(("on", "on", "on", "end", "end"))
+    b, c = plain("b", lambda _: next(of_b)), plain("c", lambda _: next(of_c))
+    e = plain("e", lambda _: "halt")
+    graph = DiGraphBuilder()
+    for agent in (a, b, c, d, e):
+        graph.add_node(agent)
+    graph.add_edge(a, c, activation_group="join").add_edge(b, c, activation_group="join")
+    for source, target in ((a, d), (b, d), (d, c)):
+        own = f"{source.name}{target.name}"
+        graph.add_edge(source, target, activation_group=own, activation_condition="any")
+    graph.add_edge(c, b, condition="on").add_edge(c, e, condition="end")
+    graph.set_entry_point(a)
+    flow = GraphFlow(
+        [a, b, c, d, e],
+        graph=graph.build(),
+        termination_condition=TextMentionTermination("halt"),
+    )
+
+    async def twice() -> None:
+        await flow.run(task="go")
+        await flow.reset()
+        await flow.run(task="go")
+
+    asyncio.run(twice())
+    assert read.triggers(traced.traces[-1])[:8] == [
+        ("a", ("user",)),
+        ("d", ("a",)),
+        ("c", ("d",)),
+        ("b", ("c",)),
+        ("d", ("b",)),
+        ("c", ("d",)),
+        ("b", ("c",)),
+        ("c", ("b",)),
+    ]
+
+
 def test_loop_of_a_flow_has_fresh_causes_each_round(traced, plain, read) -> None:
     """Each round of a loop follows from the round before."""
     writer = plain("writer")

@@ -75,8 +75,12 @@ def run() -> None:
         if reconfigure is not None:
             reconfigure(errors="backslashreplace")
     # Else what is half written stays behind. `collect` ends in a way of its own.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(cli.TERMINATED))
+    signal.signal(signal.SIGTERM, _end)
     sys.exit(_code())
+
+
+def _end(_number: int, _frame: object) -> None:
+    sys.exit(cli.TERMINATED)
 
 
 def _code() -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import math
 import threading
 import time
 from collections import Counter
@@ -221,7 +222,21 @@ def instrument(*names: str) -> adapters.Instrumented:
 
 
 def flush(timeout_s: float = 30) -> bool:
-    """Wait until what is finished is with the exporters; False where time ran out."""
+    """Wait until what is finished is with the exporters.
+
+    Args:
+        timeout_s: Seconds to wait at most.
+
+    Returns:
+        False where time ran out, or an exporter could not put down what it has.
+
+    Raises:
+        ConfigError: If the time is no finite number.
+    """
+    is_number = isinstance(cast("object", timeout_s), int | float)
+    if not (is_number and math.isfinite(timeout_s)):
+        msg = f"flush() needs a finite number of seconds, got {timeout_s!r}; say flush(30)"
+        raise ConfigError(msg)
     now = _now
     if now is None:
         return True

@@ -508,6 +508,13 @@ except orchtrace.ConfigError as error:
     )
 
 
+@pytest.mark.parametrize("given", [None, "5", float("nan"), float("inf"), [5]], ids=str)
+def test_a_time_that_is_none_is_refused(given: Any) -> None:
+    """Whether anything is configured or not: who flushes at the end is to see it at the start."""
+    with pytest.raises(orchtrace.ConfigError, match=r"flush\(\) needs a finite number of seconds"):
+        orchtrace.flush(given)
+
+
 def test_the_disabled_sdk_is_honoured() -> None:
     """No span, no provider, no exporter, whatever is configured; arguments are still checked."""
     assert (

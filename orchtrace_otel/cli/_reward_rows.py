@@ -56,6 +56,28 @@ def rows(trace: Trace) -> list[Row]:
     return [*_of_run(trace), *_of_events(trace), *_measures(trace)]
 
 
+def gathered(found: list[Row], most: int) -> list[Row]:
+    """Put rows that differ in their target and value alone into one, where they are too many.
+
+    Args:
+        found: Rows of a run.
+        most: How many of a kind stay a row each.
+    """
+    kinds: dict[Row, list[Row]] = {}
+    for row in found:
+        kinds.setdefault(row._replace(value=0.0, target=""), []).append(row)
+    kept: list[Row] = []
+    for kind, rows_of_kind in kinds.items():
+        if len(rows_of_kind) <= most:
+            kept += rows_of_kind
+            continue
+        count = len(rows_of_kind)
+        mean = math.fsum(row.value / count for row in rows_of_kind)
+        note = ", ".join(filter(None, (kind.note, f"mean of {count:,}: --all lists them")))
+        kept.append(kind._replace(value=mean, note=note))
+    return kept
+
+
 def names_of(trace: Trace) -> set[str]:
     """Name every number of a scored trace."""
     return {row.component for row in rows(trace)}

@@ -22,6 +22,7 @@ from orchtrace_otel.cli._summary import counted
 from orchtrace_otel.datasets import Job, Report, export, known_writers
 from orchtrace_otel.datasets.exporting import Engine, local
 from orchtrace_otel.datasets.job import JUDGES
+from orchtrace_otel.datasets.labels import CREDIT
 from orchtrace_otel.datasets.reasons import REASONS
 from orchtrace_otel.errors import ConfigError
 from orchtrace_otel.settings import Settings
@@ -103,7 +104,8 @@ def command(**given: Any) -> int:
             source=read_place,
         )
     if given["reward"] is not None:
-        note_unknown_reward(given["reward"], report.rewards)
+        # Credit is known by the name of its method, and has an event's rewards beside it.
+        note_unknown_reward(given["reward"].removeprefix(CREDIT), report.rewards)
     if given["as_json"]:
         out_json({**report.to_dict(), "faults": [bad._asdict() for bad in report.bad]})
     else:

@@ -12,7 +12,7 @@ from rich.text import Text
 from orchtrace_otel.cli._console import clean, tell, tell_text
 from orchtrace_otel.cli._files import Traces
 from orchtrace_otel.cli._reading import Reading
-from orchtrace_otel.cli._reward_rows import Row, names_of, rows
+from orchtrace_otel.cli._reward_rows import Row, gathered, names_of, rows
 from orchtrace_otel.cli._summary import number_of, stop_style, team_of
 from orchtrace_otel.rewards import score
 from orchtrace_otel.rewards.explaining import EXPLAINED, Explanation, Part, explain
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from orchtrace_otel.model import Trace
 
 _MOST_PARTS: Final = 40
+_MOST_ALIKE: Final = 10
 _HEADS: Final = ("component", "value", "family", "unit", "target", "estimator")
 
 
@@ -38,7 +39,9 @@ _HEADS: Final = ("component", "value", "family", "unit", "target", "estimator")
     help="Say how this reward or measure, or `topology`, came about: its formula with the run's "
     "values, and the events that made it.",
 )
-@click.option("--all", "everything", is_flag=True, help="List every event, however many.")
+@click.option(
+    "--all", "everything", is_flag=True, help="List every event and reward, however many."
+)
 def command(
     files: tuple[Path, ...], *, as_json: bool, component: str | None, everything: bool
 ) -> int:
@@ -59,7 +62,7 @@ def command(
         if as_json:
             _tell_json(scored)
         elif component is None:
-            _tell_run(scored, number)
+            _tell_run(scored, number, everything=everything)
         else:
             seen |= names_of(scored)
             explained += _explain(scored, number, component, everything=everything)
@@ -79,9 +82,9 @@ def _tell_json(trace: Trace) -> None:
     tell(json.dumps(document, ensure_ascii=True))
 
 
-def _tell_run(trace: Trace, number: int) -> None:
+def _tell_run(trace: Trace, number: int, *, everything: bool) -> None:
     _tell_head(trace, number)
-    found = rows(trace)
+    found = rows(trace) if everything else gathered(rows(trace), _MOST_ALIKE)
     _tell_table([row for row in found if row.family], _HEADS)
     _tell_table([row for row in found if not row.family], ("measure", "value"))
 
@@ -137,6 +140,8 @@ def _explain(trace: Trace, number: int, component: str, *, everything: bool) -> 
         _tell_explanation(explain_kind(trace), everything=everything)
         return True
     found = [row for row in rows(trace) if row.component == component]
+    if not everything:
+        found = gathered(found, _MOST_ALIKE)
     if not found and component not in EXPLAINED:
         return False
     _tell_head(trace, number)

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 
 _SHORTEST_ID: Final = 8
 _MOST_LANES: Final = 40
+"""Lines of the chart, and of rewards."""
 _MOST_LINES: Final = 200
 _MOST_RUNS: Final = 20
 _WIDEST: Final = 140
@@ -126,7 +127,7 @@ def draw(trace: Trace, width: int, glyphs: Glyphs, *, everything: bool = False) 
     lines = list(tree(items, width, glyphs, palette))
     yield _title("What happened", f"{glyphs.cause} what led to it", tree_heading(width))
     yield from _most(lines, _MOST_LINES, everything=everything)
-    yield from _numbers(trace, width)
+    yield from _numbers(trace, width, everything=everything)
 
 
 def _title(name: str, legend: str = "", right: str = "") -> Text:
@@ -177,15 +178,19 @@ def _stop(trace: Trace) -> Text:
     return line
 
 
-def _numbers(trace: Trace, width: int) -> Iterator[Text]:
+def _numbers(trace: Trace, width: int, *, everything: bool) -> Iterator[Text]:
     rewards = list(_rewards(trace))
     if rewards:
         yield Text()
         yield _title("Rewards", "what the run tells by itself: orchtrace rewards FILE")
         column = max(cell_len(name) for name, _, _ in rewards)
-        for name, value, about in rewards:
-            padding = " " * (column - cell_len(name))
-            yield Text.assemble(f"  {name}{padding}  {value:>10}", (f"  {about}", "dim"))
+        lines = [
+            Text.assemble(
+                f"  {name}{' ' * (column - cell_len(name))}  {value:>10}", (f"  {about}", "dim")
+            )
+            for name, value, about in rewards
+        ]
+        yield from _most(lines, _MOST_LANES, everything=everything)
     if trace.metrics:
         yield Text()
         yield _title("Measures")

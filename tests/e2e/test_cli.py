@@ -421,10 +421,12 @@ def test_a_large_run_is_cut_unless_all_is_asked_for(tmp_path: Path) -> None:
         {"id": f"e{n}", "t": n, "type": "message", "agent": f"a{n % 300}", "to": "b"}
         for n in range(3000)
     ]
-    (tmp_path / "t.json").write_text(json.dumps(document(events=events)))
+    rewards = {f"r{n}": n for n in range(500)}
+    (tmp_path / "t.json").write_text(json.dumps(document(events=events, rewards=rewards)))
     short = run("show", "t.json", cwd=tmp_path).stdout
     assert "and 2,800 lines more: --all" in short
-    assert len(short.splitlines()) < 260
+    assert "and 460 lines more: --all" in short
+    assert len(short.splitlines()) < 310
     assert len(run("show", "t.json", "--all", cwd=tmp_path).stdout.splitlines()) > 3300
 
 

@@ -25,11 +25,16 @@ def test_a_time_counts_to_the_microsecond(text: str, nanoseconds: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "said"), [("speed", "no run has a reward 'speed'; there are: task"), ("task", "")]
+    ("name", "said"),
+    [
+        ("speed", "no run has a reward 'speed'; there are: flow, task"),
+        ("task", ""),
+        ("credit:flow", ""),
+    ],
 )
 def test_a_reward_that_no_run_has_is_told(tmp_path: Path, name: str, said: str) -> None:
     """Those that there are stand beside it: it may be a slip of the pen."""
-    event = Event("e", 0, "aggregate", "lead")
+    event = Event("e", 0, "aggregate", "lead", {"credit": {"flow": 1.0}})
     costs = {"tokens": 0, "wall_clock_s": 1}
     trace = Trace("run", "question", (event,), rewards={"task": 1.0}, costs=costs)
     (tmp_path / "runs.jsonl").write_bytes(schema.dump(trace) + b"\n")

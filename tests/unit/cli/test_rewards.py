@@ -102,6 +102,22 @@ def test_json_is_one_line_a_run(run):
     assert result.return_value == 0
 
 
+def test_rewards_of_many_calls_are_a_line_unless_all_is_asked_for(run):
+    """Their mean, and how many they are; ten or fewer, and those of another kind, stay."""
+    many = [
+        Reward(id=f"{n}", component="step", value=n / 10, unit="turn", target=f"{n:016x}")
+        for n in range(11)
+    ]
+    few = [replace(one, id=f"few{one.id}", component="few") for one in many[:10]]
+    trace = fork(reward_records=[one.to_dict() for one in (*many, *few)])
+    steps = [line.split() for line in run(traces=(trace,)).stdout.splitlines() if " turn " in line]
+    assert [line[0] for line in steps] == ["step"] + ["few"] * 10
+    assert steps[0][1] == "0.5"
+    assert " ".join(steps[0]).endswith("mean of 11: --all lists them")
+    assert run("--all", traces=(trace,)).stdout.count("  step  ") == 11
+    assert "mean of 11" in run("--explain", "step", traces=(trace,)).stdout
+
+
 def test_a_scored_file_gives_the_same_lines(run):
     """What a trace tells by itself is computed again; what users recorded is carried."""
     given = Reward(id="u", component="tone", value=-0.25, family="R6", unit="agent", target="A")

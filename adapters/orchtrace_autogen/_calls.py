@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import suppress
 from contextvars import Token
 from typing import Any
 
@@ -54,7 +55,7 @@ async def _follow(open_call: Opener, work: Awaitable[Any]) -> Any:
     try:
         result = await work
     except BaseException as error:
-        detach(token)
+        _restore(token, error)
         call.close(None, error)
         raise
     detach(token)
@@ -100,10 +101,25 @@ async def _drive(open_call: Opener, inner: AsyncGenerator[Any, Any]) -> AsyncGen
             step = functools.partial(inner.asend, sent)
 
 
-def _leave(call: Call | None, token: Any, item: Any, error: BaseException | None) -> None:
-    if call is not None:
-        detach(token)
+def _leave(
+    call: Call | None, token: Token[Context] | None, item: Any, error: BaseException | None
+) -> None:
+    if call is not None and token is not None:
+        _restore(token, error)
         call.close(item, error)
+
+
+def _restore(token: Token[Context], error: BaseException | None) -> None:
+    """Make current what was before.
+
+    A coroutine that is thrown away is closed wherever that happens; in another context than
+    that in which it began there is nothing to restore.
+    """
+    if not isinstance(error, GeneratorExit):
+        detach(token)
+        return
+    with suppress(ValueError):
+        token.var.reset(token)
 
 
 async def _throw(inner: AsyncGenerator[Any, Any], thrown: BaseException) -> Any:

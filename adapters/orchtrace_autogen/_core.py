@@ -16,6 +16,7 @@ from typing import Any, Final, NamedTuple
 
 from opentelemetry.context import Context, attach, create_key, get_current, set_value
 
+from orchtrace_autogen import _framework as f
 from orchtrace_autogen._calls import Call, follow
 from orchtrace_autogen._stops import STOPPED, Stop
 from orchtrace_autogen._work import Work, work_of
@@ -287,13 +288,20 @@ class CoreHooks:
 
     def process(self, wrapped: Any, runtime: Any, args: Any, kwargs: Any) -> Any:
         """Follow what the runtime's queue hands out, until all handlers are done with it."""
-        table = self._sent.get(runtime) if self._sent else None
+        table = self._table(runtime)
         if not table or not args or args[0].message_id not in table:
             return wrapped(*args, **kwargs)
         return self._process(wrapped(*args, **kwargs), runtime, args[0].message_id)
 
+    @guarded
+    def _table(self, runtime: Any) -> dict[str, Message] | None:
+        return self._sent.get(runtime) if self._sent else None
+
     async def _process(self, work: Any, runtime: Any, message_id: str) -> Any:
-        self._sent[runtime][message_id].is_begun = True
+        message = (self._table(runtime) or {}).get(message_id)
+        if message is None:
+            return await work  # who sent it gave it up after the queue handed it out
+        message.is_begun = True
         try:
             return await work
         finally:
@@ -316,22 +324,30 @@ class CoreHooks:
         try:
             return await work
         finally:
-            for message_id, message in list(self._sent.get(runtime, {}).items()):
+            for message_id, message in list((self._table(runtime) or {}).items()):
                 if not message.is_begun:
                     self._forget(runtime, message_id, STOPPED)
 
     def handle(self, wrapped: Any, agent: Any, args: Any, kwargs: Any) -> Any:
         """Trace what an agent of the core does with a message."""
-        context = kwargs["ctx"] if "ctx" in kwargs else args[1]
-        message = self._message(agent, context.message_id) or self._elsewhere(context.sender)
+        message = self._message(agent, args, kwargs)
         if message is None:
             return wrapped(*args, **kwargs)
         return follow(lambda: _begin(agent, message), wrapped(*args, **kwargs))
 
     @guarded
-    def _message(self, agent: Any, message_id: str) -> Message | None:
-        table = self._sent.get(agent.runtime) if self._sent else None
-        return None if table is None else table.get(message_id)
+    def _message(self, agent: Any, args: Any, kwargs: Any) -> Message | None:
+        context = handled(args, kwargs)
+        if not isinstance(context, f.MessageContext):
+            return None  # a test of the host's calls its agent as no runtime does
+        table = self._table(agent.runtime)
+        found = None if table is None else table.get(context.message_id)
+        return found or self._elsewhere(context.sender)
+
+
+def handled(args: Any, kwargs: Any) -> Any:
+    """Return the context with which an agent is asked to handle a message; None without one."""
+    return kwargs["ctx"] if "ctx" in kwargs else next(iter(args[1:]), None)
 
 
 @guarded

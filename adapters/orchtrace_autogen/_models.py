@@ -58,16 +58,17 @@ class _Turn(Call):
         status, _ = outcome(error)
         if self._work is not None:
             self._work.open.discard(self._interval)
-        facts: dict[str, Value] | None = None
+        facts: dict[str, Value] = {}
         if isinstance(result, f.CreateResult):
-            facts = _facts(result)
+            facts.update(_facts(result) or {})
             self._promise(result)
         if self.content is not None:
-            facts = {**(facts or {}), **(turn_closes(self.content, result) or {})}
+            facts.update(turn_closes(self.content, result) or {})
         self._interval.close(
-            status=status, error=error if status == "error" else None, attributes=facts
+            status=status, error=error if status == "error" else None, attributes=facts or None
         )
 
+    @guarded
     def _promise(self, result: f.CreateResult) -> None:
         if self._work is None or self._asked is None or isinstance(result.content, str):
             return
@@ -75,6 +76,7 @@ class _Turn(Call):
             self._work.calls[call.id] = self._asked
 
 
+@guarded
 def _facts(result: f.CreateResult) -> dict[str, Value]:
     facts: dict[str, Value] = {a.FINISH_REASONS: [result.finish_reason]}
     if result.thought:

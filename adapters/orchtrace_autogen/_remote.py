@@ -120,7 +120,7 @@ class RemoteHooks:
     def _begin(self, verb: str, receiver: str, args: Any, kwargs: Any) -> Sending | None:
         given = args[1] if len(args) > 1 else kwargs.get(receiver)
         message = args[0] if args else kwargs.get("message")
-        found = None if type(message) in f.GROUP_CHAT else caller(given, message)
+        found = None if f.is_one(message, f.GROUP_CHAT) else caller(given, message)
         if found is None:
             return None
         place, scope, context = found

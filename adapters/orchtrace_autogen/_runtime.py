@@ -9,7 +9,7 @@ from typing import Any
 
 from orchtrace_autogen import _framework as f
 from orchtrace_autogen._calls import Call, follow
-from orchtrace_autogen._core import CoreHooks
+from orchtrace_autogen._core import CoreHooks, handled
 from orchtrace_autogen._stops import STOPPED
 from orchtrace_autogen._team import TeamRun
 from orchtrace_autogen._work import Work
@@ -57,20 +57,20 @@ class RuntimeHooks:
     def publish(self, wrapped: Any, runtime: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         """Stamp what is published to a topic."""
         message = args[0] if args else kwargs.get("message")
-        if type(message) in f.STAMPED:
+        if f.is_one(message, f.STAMPED):
             topic = args[1] if len(args) > 1 else kwargs.get("topic_id")
             self._stamp(runtime, message, kwargs, topic, None)
-        elif type(message) not in f.GROUP_CHAT:
+        elif not f.is_one(message, f.GROUP_CHAT):
             return self._core.publish(wrapped, runtime, args, kwargs)
         return wrapped(*args, **kwargs)
 
     def send(self, wrapped: Any, runtime: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         """Stamp what is sent to one agent."""
         message = args[0] if args else kwargs.get("message")
-        if type(message) in f.STAMPED:
+        if f.is_one(message, f.STAMPED):
             recipient = args[1] if len(args) > 1 else kwargs.get("recipient")
             self._stamp(runtime, message, kwargs, recipient, recipient)
-        elif type(message) not in f.GROUP_CHAT:
+        elif not f.is_one(message, f.GROUP_CHAT):
             return self._core.send(wrapped, runtime, args, kwargs)
         return wrapped(*args, **kwargs)
 
@@ -104,36 +104,33 @@ class RuntimeHooks:
 
     def handle(self, wrapped: Any, agent: f.RoutedAgent, args: Any, kwargs: Any) -> Any:
         """Trace what an agent does with a message: one of a team that runs, or of the core."""
-        if not args or type(args[0]) not in f.GROUP_CHAT:
+        if not args or not f.is_one(args[0], f.GROUP_CHAT):
             return self._core.handle(wrapped, agent, args, kwargs)
-        if type(args[0]) not in f.STAMPED:
+        if not f.is_one(args[0], f.STAMPED):
             return wrapped(*args, **kwargs)
         team = self._teams.get(agent.id.key)
         if team is None:
             return wrapped(*args, **kwargs)
-        handled = kwargs["ctx"] if "ctx" in kwargs else args[1]
         if not isinstance(agent, f.ChatAgentContainer):
-            return follow(
-                lambda: _handling(team, agent, handled.message_id), wrapped(*args, **kwargs)
-            )
+            return follow(lambda: _handling(team, agent, args, kwargs), wrapped(*args, **kwargs))
         if type(args[0]) is not f.Request:
             return wrapped(*args, **kwargs)
-        return follow(lambda: _turn(team, agent, handled.message_id), wrapped(*args, **kwargs))
+        return follow(lambda: _turn(team, agent, args, kwargs), wrapped(*args, **kwargs))
 
 
 @guarded
-def _turn(team: TeamRun, container: f.ChatAgentContainer, message_id: str) -> Call | None:
-    cause = team.cause_of(message_id)
+def _turn(team: TeamRun, container: f.ChatAgentContainer, args: Any, kwargs: Any) -> Call | None:
+    cause = team.cause_of(handled(args, kwargs).message_id)
     if cause is None:
         return None
     return Turn(team, team.open_turn(container, cause), container.id.type)
 
 
 @guarded
-def _handling(team: TeamRun, agent: f.RoutedAgent, message_id: str) -> Call | None:
+def _handling(team: TeamRun, agent: f.RoutedAgent, args: Any, kwargs: Any) -> Call | None:
     if not isinstance(agent, f.BaseGroupChatManager):
         return None
-    cause = team.cause_of(message_id)
+    cause = team.cause_of(handled(args, kwargs).message_id)
     if cause is not None:
         team.handle(cause)
     # Nothing is opened: what a manager does is the orchestrator's own work.

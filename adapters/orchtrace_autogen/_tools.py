@@ -53,6 +53,7 @@ class _Tool(Call):
         self._flow.returned(scope.closed, "tool_dependency")
 
 
+@guarded
 def _is_error(result: Any) -> bool:
     """Whether a call came back as an error: an assistant's is a pair of call and result."""
     if isinstance(result, f.CodeResult):

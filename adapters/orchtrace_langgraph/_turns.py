@@ -9,7 +9,7 @@ configuration, and would make the managers do work that they save without one.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, cast
 from uuid import UUID
 
@@ -17,7 +17,7 @@ from opentelemetry import context as otel_context
 
 from orchtrace_langgraph import _callbacks
 from orchtrace_langgraph._beside import context_in
-from orchtrace_langgraph._content import turn_closes, turn_opens
+from orchtrace_langgraph._content import fields, turn_closes, turn_opens
 from orchtrace_langgraph._open_turns import Turn, note, take, turns
 from orchtrace_langgraph._tasks import CURRENT
 from orchtrace_otel import attributes as a
@@ -139,16 +139,18 @@ def _end(run_id: UUID, response: Any, error: BaseException | None) -> None:
     turn = take(run_id)
     interval = turn.interval
     status, _ = spans.outcome(error)
-    facts = {} if response is None else _facts(response, interval)
+    facts: dict[str, Value] = {}
+    if response is not None:
+        _take_all(response, interval, facts)
     if turn.content is not None:
         reasons: Any = facts.get(a.FINISH_REASONS, [])
         facts.update(turn_closes(turn.content, response, reasons) or {})
     interval.end(status, error=error if status == "error" else None, attributes=facts)
 
 
-def _facts(response: Any, interval: Interval) -> dict[str, Value]:
-    """Return what a response says of itself; what it does not say stays unknown."""
-    facts: dict[str, Value] = {}
+@guarded
+def _take_all(response: Any, interval: Interval, facts: dict[str, Value]) -> None:
+    """Take what a response says of itself; what it does not say stays unknown."""
     reasons: list[str] = []
     calls: list[Any] = []
     for generations in response.generations:
@@ -158,13 +160,13 @@ def _facts(response: Any, interval: Interval) -> dict[str, Value]:
             if isinstance(reason, str):
                 reasons.append(reason)
             calls += getattr(message, "tool_calls", None) or ()
-    if calls:
-        _remember(calls, interval)
     if reasons:
         facts[a.FINISH_REASONS] = reasons
     if a.INPUT_TOKENS not in facts:
-        facts.update(_reported(response.llm_output))
-    return facts
+        usage = _said(response.llm_output).get("token_usage")
+        facts.update(_tokens(usage, "prompt_tokens", "completion_tokens"))
+    if calls:
+        _remember(calls, interval)
 
 
 def _take(generation: Any, message: Any, facts: dict[str, Value]) -> Any:
@@ -176,31 +178,34 @@ def _take(generation: Any, message: Any, facts: dict[str, Value]) -> Any:
         if isinstance(model, str):
             facts[a.RESPONSE_MODEL] = model
         reason = said.get("finish_reason") or said.get("stop_reason")
-    usage: Any = getattr(message, "usage_metadata", None)
-    if usage and a.INPUT_TOKENS not in facts:
-        facts[a.INPUT_TOKENS] = int(usage["input_tokens"])
-        facts[a.OUTPUT_TOKENS] = int(usage["output_tokens"])
+    if a.INPUT_TOKENS not in facts:
+        usage: Any = getattr(message, "usage_metadata", None)
+        facts.update(_tokens(usage, "input_tokens", "output_tokens"))
     info: Any = generation.generation_info
     return (info.get("finish_reason") if info else None) or reason
 
 
-def _reported(output: Any) -> dict[str, Value]:
-    """Return the usage that older models report beside the message."""
-    said = cast("dict[str, Any]", output or {})
-    usage = cast("dict[str, Any]", said.get("token_usage") or {})
-    read, written = usage.get("prompt_tokens"), usage.get("completion_tokens")
-    if isinstance(read, int) and isinstance(written, int):
-        return {a.INPUT_TOKENS: read, a.OUTPUT_TOKENS: written}
+def _tokens(usage: Any, read: str, written: str) -> dict[str, Value]:
+    """Return the tokens of a turn, out of a dict or of the fields of an object."""
+    said = _said(usage)
+    found = said.get(read), said.get(written)
+    if isinstance(found[0], int) and isinstance(found[1], int):
+        return {a.INPUT_TOKENS: found[0], a.OUTPUT_TOKENS: found[1]}
     return {}
+
+
+def _said(given: Any) -> Mapping[str, Any]:
+    return cast("Mapping[str, Any]", given) if isinstance(given, dict) else fields(given)
 
 
 def _remember(calls: list[Any], interval: Interval) -> None:
     asked = Asked(interval.span_id)
     for call in calls:
-        call_id = call.get("id")
+        known = _said(call)
+        call_id = known.get("id")
         if isinstance(call_id, str):
             _asked[interval.run.id, call_id] = asked
             if gate.recorder is not None:
-                asked.names[call_id] = tuple(call.get("args") or ())
+                asked.names[call_id] = tuple(known.get("args") or ())
     while len(_asked) > _MOST_CALLS:
         _asked.popitem(last=False)

@@ -272,6 +272,26 @@ def test_call_that_is_cancelled_ends_its_run(traced) -> None:
     assert traced.trace.stop["stop_reason"] == "cancelled"
 
 
+@pytest.mark.parametrize("steps", range(12))
+def test_runtime_goes_on_whenever_a_call_is_cancelled(traced, steps) -> None:
+    """Also where the queue has handed the message out and nobody has begun to handle it."""
+
+    async def office() -> object:
+        runtime = await _office()
+        asked = asyncio.create_task(runtime.send_message(Ask("hi"), AgentId("clerk", "1")))
+        for _ in range(steps):
+            await asyncio.sleep(0)
+        asked.cancel()
+        await asyncio.wait([asked])
+        await asyncio.wait_for(runtime.stop_when_idle(), 5)
+        runtime.start()
+        answer = await runtime.send_message(Ask("hi"), AgentId("echo", "1"))
+        await asyncio.wait_for(runtime.stop_when_idle(), 5)
+        return answer
+
+    assert asyncio.run(office()) == Ask("hihi")
+
+
 def test_team_and_agents_of_the_core_share_a_runtime(traced, plain) -> None:
     """A team's messages are its own, a core agent's are its own, on one runtime at once."""
 

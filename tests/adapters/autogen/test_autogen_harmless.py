@@ -1,11 +1,23 @@
 """The host never notices: equal items, results and errors, however a team is consumed."""
 
 import asyncio
+import contextvars
 import json
+import threading
 from typing import Any
 
 import pytest
 from autogen_agentchat.base import TaskResult
+from autogen_agentchat.messages import TextMessage
+from autogen_core import (
+    AgentId,
+    BaseAgent,
+    MessageContext,
+    RoutedAgent,
+    SingleThreadedAgentRuntime,
+    TopicId,
+    message_handler,
+)
 
 import orchtrace_otel as orchtrace
 from orchtrace_otel.testing import capture
@@ -196,3 +208,71 @@ def test_no_way_out_leaves_objects_behind() -> None:
     gained = {way: traced[way] - without[way] for way in traced}
     # A few caches of the interpreter and of AutoGen fill up at their own time.
     assert {way: more for way, more in gained.items() if more > 20} == {}
+
+
+class Clerk(RoutedAgent):
+    """An agent of the core."""
+
+    @message_handler
+    async def answer(self, message: TextMessage, ctx: MessageContext) -> str:
+        return message.content
+
+
+def test_an_agent_may_be_asked_without_a_runtime_and_without_a_context(traced) -> None:
+    """A test of the host's hands a message to an agent itself, with whatever it has."""
+
+    async def ask():
+        runtime = SingleThreadedAgentRuntime()
+        await Clerk.register(runtime, "clerk", lambda: Clerk("a clerk"))
+        clerk = await runtime.try_get_underlying_agent_instance(AgentId("clerk", "1"), Clerk)
+        return await clerk.on_message(TextMessage(content="hi", source="test"), None)
+
+    assert asyncio.run(ask()) == "hi"
+
+
+def test_a_message_whose_class_has_no_hash_goes_where_it_went(traced) -> None:
+    """Classes of messages are told apart by identity alone."""
+
+    class Meta(type):
+        __hash__ = None
+
+    class Odd(metaclass=Meta):
+        pass
+
+    class Takes(BaseAgent):
+        async def on_message_impl(self, message, ctx):
+            return type(message).__name__
+
+    async def ask():
+        runtime = SingleThreadedAgentRuntime()
+        await Takes.register(runtime, "takes", lambda: Takes("takes all"))
+        runtime.start()
+        answer = await runtime.send_message(Odd(), AgentId("takes", "1"))
+        await runtime.publish_message(Odd(), TopicId("takes", "1"))
+        await runtime.stop_when_idle()
+        return answer
+
+    assert asyncio.run(ask()) == "Odd"
+
+
+def test_a_coroutine_that_is_thrown_away_elsewhere_is_closed_in_peace(traced, plain) -> None:
+    """Whichever thread drops it, nothing is logged, and each context stays as it was."""
+
+    class Waits:
+        def __await__(self):
+            yield
+
+    async def act():
+        await Waits()
+        return "never"
+
+    async def ask():
+        # Stepped by hand: as a task it would be cancelled where it runs.
+        work = plain("waits", lambda _: act()).run(task="go")
+        work.send(None)
+        thread = threading.Thread(target=work.close)
+        thread.start()
+        thread.join()
+
+    contextvars.copy_context().run(lambda: asyncio.run(ask()))
+    assert traced.trace.stop["stop_reason"] == "consumer_closed"

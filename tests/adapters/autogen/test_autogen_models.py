@@ -402,3 +402,19 @@ def test_client_that_wraps_another_is_one_turn(traced, script) -> None:
     (turn,) = traced.trace.turns
     assert (turn.model, turn.tokens) == ("inner-model", 10)
     assert traced.trace.costs["tokens"] == 10
+
+
+@pytest.mark.swallows_errors
+def test_a_result_that_lacks_what_it_must_have_ends_its_turn(script) -> None:
+    """A client that builds one without its fields leaves no turn open."""
+    client = Streamed(CreateResult.model_construct(content=None), info=script.client().model_info)
+
+    @orchtrace.agent("writer")
+    async def write() -> CreateResult:
+        return await client.create([])
+
+    with capture() as captured, orchtrace.instrument("autogen"):
+        assert asyncio.run(write()).content is None
+    assert captured.open == {}
+    (turn,) = captured.trace.turns
+    assert (turn.status, turn.input_tokens) == ("ok", None)

@@ -2,7 +2,7 @@
 
 import asyncio
 import operator
-from typing import Annotated
+from typing import Annotated, Any
 
 import pytest
 from langchain_core.language_models import FakeMessagesListChatModel, GenericFakeChatModel
@@ -66,6 +66,52 @@ async def adouble(x: int) -> int:
     await asyncio.sleep(0)
     otel.get_tracer("host").start_span("in the tool").end()
     return 2 * x
+
+
+class Usage:
+    """Tokens as a provider's client tells them."""
+
+    def __init__(self, read):
+        self.prompt_tokens, self.completion_tokens = read, 3
+
+
+class Reports(FakeMessagesListChatModel):
+    """Hands on what its provider said of the whole answer, as it came."""
+
+    output: Any = None
+
+    def _generate(self, *args, **kwargs):
+        return super()._generate(*args, **kwargs).model_copy(update={"llm_output": self.output})
+
+
+@pytest.mark.parametrize(
+    ("output", "known"),
+    [
+        ({"token_usage": {"prompt_tokens": 7, "completion_tokens": 3}}, (7, 3)),
+        ({"token_usage": Usage(7)}, (7, 3)),
+        ({"token_usage": Usage(None)}, (None, None)),
+        ({"token_usage": [7, 3]}, (None, None)),
+    ],
+    ids=["dict", "object", "half", "list"],
+)
+def test_usage_is_read_in_whatever_form_it_comes(traced, output, known):
+    """One that cannot be read stays unknown; the turn ends."""
+    model = Reports(responses=[answer("hi")], output=output)
+    assert run(lambda state: {"log": [model.invoke("hello").content]}) == {"log": ["hi"]}
+    (turn,) = traced.trace.turns
+    assert (turn.input_tokens, turn.output_tokens, turn.status) == (*known, "ok")
+
+
+@pytest.mark.parametrize("usage", [{"input_tokens": 7}, {"input_tokens": None}, 7])
+def test_usage_of_a_message_that_is_not_whole_stays_unknown(traced, usage):
+    """A model may put anything there after its message was checked."""
+    said = answer("hi")
+    said.usage_metadata = usage
+    said.tool_calls = ["none"]
+    model = Model(responses=[said])
+    run(lambda state: {"log": [model.invoke("hello").content]})
+    (turn,) = traced.trace.turns
+    assert (turn.input_tokens, turn.status) == (None, "ok")
 
 
 def test_a_turn_carries_model_usage_and_reason(traced):

@@ -57,7 +57,7 @@ class OfDecisions(Writer):
         """Return an episode for each run that has decisions of the kind that is asked for."""
         of, propensity = (_setting(group, name) for name in _VALUES)
         for run in group.runs:
-            found = [row for row in run.rows.decisions if _is_wanted(row, of, group)]
+            found = [row for row in _rows(run, of) if _is_wanted(row, of, group)]
             if not found:
                 yield Dropped("no_decision", run.id)
             elif propensity == "needed" and not all(_chance(row) for row in found):
@@ -82,8 +82,40 @@ def _is_wanted(row: Json, of: str, group: Group) -> bool:
         return False
     if of == "choices":
         return bool(row.get("legal_actions") and row.get("chosen"))
-    is_point = "decision_point" in row or "features" in row
-    return is_point and row["action"] in {"continue", "stop"}
+    return True
+
+
+def _rows(run: Run, of: str) -> list[Json]:
+    """Return the decisions of a run; of stops those points alone where it could have stopped.
+
+    What else was decided at such a point is no matter then: the run went on from each but the
+    last. A stop right behind a point is that point again.
+    """
+    rows = run.rows.decisions
+    if of == "choices":
+        return rows
+    points = [row for row in rows if "decision_point" in row or "features" in row]
+    events = {row["id"]: row for row in run.rows.events}
+    chances = [_stop_probability(events[row["id"]]) for row in points]
+    if len(points) > 1:
+        before, last = (events[row["id"]] for row in points[-2:])
+        if last["verb"] == "stop" and last["index"] == before["index"] + 1:
+            points.pop()
+            chance = chances.pop()
+            chances[-1] = chance if chances[-1] is None else chances[-1]
+    found: list[Json] = []
+    for row, chance in zip(points, chances, strict=True):
+        is_last = row is points[-1]
+        rest = {key: value for key, value in row.items() if key != "behavior_prob"}
+        if chance is not None:
+            rest["behavior_prob"] = chance if is_last else 1 - chance
+        found.append({**rest, "action": "stop" if is_last else "continue"})
+    return found
+
+
+def _stop_probability(event: Json) -> float | None:
+    chance = event.get("extra", {}).get("stop_probability")
+    return chance if _is_number(chance) else None
 
 
 def _chance(row: Json) -> float | None:

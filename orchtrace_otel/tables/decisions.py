@@ -98,11 +98,17 @@ def _add_role(row: Json, keys: Mapping[str, Any], where: Mapping[str, Place]) ->
 
 
 def _add_points(points: Sequence[tuple[Json, Event]]) -> None:
-    """Say at each point where the run could have stopped what it did: the last is where it did."""
+    """Say at each point where the run could have stopped what it did: the last is where it did.
+
+    A decision that is such a point chose something else as well: how likely the run was to
+    stop there is not the chance of that.
+    """
     for row, event in points:
         is_last = row is points[-1][0]
         if row["action"] not in _ACTIONS:
             row["action"] = "stop" if is_last else "continue"
+        elif row["action"] != "stop":
+            continue
         chance = event.keys.get("stop_probability")
         if isinstance(chance, int | float) and "behavior_prob" not in row:
             row["behavior_prob"] = chance if is_last else 1 - chance

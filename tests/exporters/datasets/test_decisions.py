@@ -14,6 +14,8 @@ from orchtrace_datasets.rllib import schema
 from orchtrace_otel.datasets import Job, Report, export
 from orchtrace_otel.errors import ConfigError
 from orchtrace_otel.model import Reward, Trace
+from orchtrace_otel.rewards.stopping import read_courses
+from orchtrace_otel.testing.world import make_stopping_runs
 from tests.recorded import Call, Recorder, many, text, write
 
 CHOICES = [
@@ -166,11 +168,16 @@ def test_what_something_else_ended_is_truncated(reason: str, cut_off: bool, tmp_
     assert table["terminateds"].to_pylist() == [False, not cut_off]
 
 
-def test_points_where_it_could_have_stopped_are_episodes_too(tmp_path: Path) -> None:
-    """Going on, until it stopped: the chance of going on is what that of stopping leaves."""
+@pytest.mark.parametrize("verb", ["human_intervention", "decide", "aggregate"])
+def test_points_where_it_could_have_stopped_are_episodes_too(tmp_path: Path, verb: str) -> None:
+    """Going on, until it stopped: the chance of going on is what that of stopping leaves.
+
+    Whatever is decided there besides, with whichever chance.
+    """
     points = [
         {
-            "verb": "human_intervention",  # an event that is no decision itself
+            "verb": verb,
+            **({"chosen": "x", "candidates": ["x", "y"], "behavior_prob": 0.9} if place else {}),
             "decision_point": "after a draft",
             "features": {"drafts": place},
             "stop_probability": 0.25 * (place + 1),
@@ -184,6 +191,47 @@ def test_points_where_it_could_have_stopped_are_episodes_too(tmp_path: Path) -> 
     chances = [math.exp(row["action_logp"]) for row in rows]
     assert chances == pytest.approx([0.75, 0.5, 0.75])
     assert [row["infos"]["action_mask"] for row in rows] == [[1, 1]] * 3
+
+
+def test_the_chance_of_stopping_is_not_that_of_a_choice(tmp_path: Path) -> None:
+    """A router whose chances nobody knows does not get them from who could have stopped it."""
+    routed = {key: value for key, value in CHOICES[0].items() if key != "behavior_prob"}
+    report, _ = made(
+        tmp_path, [run(tmp_path, [{**routed, "stop_probability": 0.25}])], format="rllib"
+    )
+    assert report.check.runs == {"no_propensity": 1}
+
+
+def test_runs_that_were_graded_at_their_points_are_episodes(tmp_path: Path) -> None:
+    """As a stopping value is fitted from them: their decisions are the points."""
+    trace = max(
+        (one.trace for one in make_stopping_runs(3, tasks=2)), key=lambda one: len(one.events)
+    )
+    settings = {"of": "stops"}
+    _, out = made(tmp_path, [trace], format="rllib", reward="outcome", settings=settings)
+    rows = pq.read_table(out / "train.parquet").to_pylist()
+    (course,) = read_courses([trace])
+    *before, last = [point.stop_probability or 0.0 for point in course.points]
+    assert len(before) > 1
+    assert [row["actions"] for row in rows] == [0] * len(before) + [1]
+    chances = [math.exp(row["action_logp"]) for row in rows]
+    assert chances == pytest.approx([*(1 - stop for stop in before), last])
+
+
+def test_a_stop_right_behind_a_point_is_that_point_again(tmp_path: Path) -> None:
+    """It takes no step of its own, and its chance counts where the point has none."""
+    points = [
+        {"verb": "decide", "features": {"drafts": place}, "decision_point": "drafted"}
+        for place in range(2)
+    ]
+    points[0]["stop_probability"] = 0.25
+    trace = run(tmp_path, points)
+    trace.stop.keys.update(decision_point="stop", features={"drafts": 1}, stop_probability=0.5)
+    _, out = made(tmp_path, [trace], format="rllib", settings={"of": "stops"})
+    rows = pq.read_table(out / "train.parquet").to_pylist()
+    assert [row["actions"] for row in rows] == [0, 1]
+    assert [math.exp(row["action_logp"]) for row in rows] == pytest.approx([0.75, 0.5])
+    assert sum(row["rewards"] for row in rows) == 1.0
 
 
 @pytest.mark.parametrize("name", FORMATS)

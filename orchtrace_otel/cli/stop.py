@@ -93,6 +93,9 @@ def fit(  # noqa: PLR0913 - one parameter an option
     """
     from orchtrace_otel.rewards.stopping.fit import fit_stop_value  # noqa: PLC0415 - the extra
 
+    if not target.absolute().parent.is_dir():
+        msg = f"needs a folder that is there, got {str(target.parent)!r}"
+        raise click.BadParameter(msg, param_hint="--out")
     reading = _Reading(files, outcome)
     courses = list(reading)
     reading.say_what_is_missing()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -27,6 +26,7 @@ from orchtrace_otel.rewards.stopping.regress import LEARNERS, Fitted, Regression
 SWEEPS: Final = 4
 FOLDS: Final = 5
 _MARGINS: Final = tuple(0.01 * n for n in range(101))
+_GREATEST_COST: Final = 1_000
 _LEAST_TASKS: Final = 2
 
 
@@ -232,8 +232,11 @@ def _ids(courses: Sequence[Course]) -> list[str]:
 
 
 def _check(cost: float, sweeps: int, folds: int, most_premature: float | None) -> None:
-    if not math.isfinite(cost) or cost < 0:
-        msg = f"cost must be a finite number of successes a step, at least 0, got {cost!r}"
+    if not 0 <= cost <= _GREATEST_COST:  # NaN is neither
+        msg = (
+            f"cost must be a finite number of successes a step, from 0 to {_GREATEST_COST:,}; "
+            f"from 1 on no step is worth its price; got {cost!r}"
+        )
         raise ConfigError(msg)
     if sweeps < 1 or folds < _LEAST_TASKS:
         msg = f"sweeps must be at least 1 and folds at least 2, got {sweeps!r} and {folds!r}"

@@ -7,7 +7,6 @@ stopping at the n-th point is n steps; a stop right behind a point costs none mo
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, NamedTuple, cast
 
@@ -16,6 +15,9 @@ from orchtrace_otel.model import Event, Trace
 
 ANSWER_NOW: Final = "answer_now"
 """Event key, and component of a reward whose target is the event: success of stopping there."""
+
+_GREATEST: Final = 1e100
+"""Larger ones have no sum of squares that a float can hold."""
 
 LIMITS: Final = frozenset({"max_steps", "token_budget", "time_budget"})
 """Stop reasons of runs that nobody could have let go on."""
@@ -86,7 +88,8 @@ def read_course(trace: Trace, outcome: str | None = None) -> Course:
     latest = -1
     for place, event in enumerate(trace.events):
         spent = event.get("tokens")
-        tokens += spent if isinstance(spent, (int, float)) else 0
+        # Others write what they like: what no float holds is no count of tokens.
+        tokens += spent if isinstance(spent, (int, float)) and abs(spent) <= _GREATEST else 0
         if key in event.keys or ANSWER_NOW in event.keys or event.id in graded:
             # A stop right behind a point is that point again: nothing was done in between.
             is_again = event.verb == "stop" and points and latest == place - 1
@@ -193,6 +196,14 @@ def _point(
     )
 
 
+def _spelled(value: object) -> str:
+    """Write what came, at a length that can be read: a number may have thousands of digits."""
+    try:
+        return f"{value!r:.60}"
+    except ValueError:  # more digits than Python writes
+        return f"an {type(value).__name__} of thousands of digits"
+
+
 def _features(trace: Trace, event: str, seen: object) -> Mapping[str, float]:
     if not isinstance(seen, Mapping):
         msg = (
@@ -202,10 +213,12 @@ def _features(trace: Trace, event: str, seen: object) -> Mapping[str, float]:
         raise StoppingError(msg)
     features: dict[str, float] = {}
     for name, value in cast("Mapping[str, Any]", seen).items():
-        if not isinstance(value, (int, float)) or not math.isfinite(value):
+        # Sums of squares must be finite, too. NaN is below nothing.
+        if not isinstance(value, (int, float)) or not abs(value) <= _GREATEST:
             msg = (
                 f"feature {name!r} of event {event!r} of run {trace.trace_id!r} must be a "
-                f"finite number, got {value!r}"
+                f"number from {-_GREATEST:g} to {_GREATEST:g}, "
+                f"got {_spelled(value)}"
             )
             raise StoppingError(msg)
         features[name] = float(value)

@@ -164,6 +164,7 @@ def test_a_price_that_is_none_is_the_usages_fault(folder: Path) -> None:
         (["fit", "none.jsonl", "--cost", "0.1", "--out", "m"], 2, "there is no 'none.jsonl'"),
         (["eval", "train.jsonl", "train.jsonl"], 1, "error: train.jsonl must be a stopping model"),
         (["fit", "train.jsonl", "--cost", "nan", "--out", "m"], 2, "cost must be a finite number"),
+        (["fit", "train.jsonl", "--cost", "0.1", "--out", "no/m"], 2, "a folder that is there"),
         (["explain", "model.json", "train.jsonl"], 0, ""),
     ],
 )

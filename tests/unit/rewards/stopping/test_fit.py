@@ -214,6 +214,7 @@ def test_a_cap_needs_runs_that_are_known_throughout() -> None:
         {"cost": math.nan},
         {"cost": -0.1},
         {"cost": math.inf},
+        {"cost": 1e308},
         {"cost": 0.1, "sweeps": 0},
         {"cost": 0.1, "folds": 1},
         {"cost": 0.1, "most_premature": 1.5},

@@ -104,16 +104,35 @@ def test_the_outcome_grades_the_last_point_alone() -> None:
     assert read_course(trace(*events), "correct").points[-1].answer_now is None
 
 
+def test_tokens_that_no_float_holds_count_nothing() -> None:
+    """Others write into a trace what they like."""
+    keys = {"features": {"x": 1}, "tokens": 10**400}
+    events = (Event("a", 1, "aggregate", "lead", keys), Event("b", 2, "aggregate", "lead", keys))
+    assert [point.tokens for point in read_course(Trace("run", "task", events)).points] == [0, 0]
+
+
 @pytest.mark.parametrize(
     ("keys", "message"),
     [
         (
             {"features": {"x": "much"}},
-            "feature 'x' of event 'a' of run 'run' must be a finite number, got 'much'",
+            "feature 'x' of event 'a' of run 'run' must be a number from -1e+100 to 1e+100, "
+            "got 'much'",
         ),
         (
             {"features": {"x": float("nan")}},
-            "feature 'x' of event 'a' of run 'run' must be a finite number, got nan",
+            "feature 'x' of event 'a' of run 'run' must be a number from -1e+100 to 1e+100, "
+            "got nan",
+        ),
+        (
+            {"features": {"x": 1e308}},
+            "feature 'x' of event 'a' of run 'run' must be a number from -1e+100 to 1e+100, "
+            "got 1e+308",
+        ),
+        (
+            {"features": {"x": 10**5000}},
+            "feature 'x' of event 'a' of run 'run' must be a number from -1e+100 to 1e+100, "
+            "got an int of thousands of digits",
         ),
         (
             {"features": [1]},

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from importlib.metadata import version
+from os import PathLike, fspath
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -25,7 +26,7 @@ from orchtrace_otel.datasets.runs import Dropped, Record
 from orchtrace_otel.datasets.tasks import clusters, split_of
 from orchtrace_otel.datasets.updates import updates
 from orchtrace_otel.datasets.writer import open_writer
-from orchtrace_otel.errors import ContentError
+from orchtrace_otel.errors import ConfigError, ContentError
 from orchtrace_otel.tables.reading import Bad, Item, read
 from orchtrace_otel.tables.rows import rows_of
 from orchtrace_otel.tables.spool import Counts, Spool
@@ -97,8 +98,8 @@ def local(tables: Iterable[Any], job: Job) -> Iterator[Any]:
 
 def export(  # noqa: PLR0913 - keywords, each a choice of its own
     job: Job,
-    places: Iterable[str],
-    out: Path | None,
+    places: Iterable[str | PathLike[str]],
+    out: str | PathLike[str] | None,
     *,
     license_id: str = "unknown",
     run_engine: Engine = local,
@@ -124,15 +125,18 @@ def export(  # noqa: PLR0913 - keywords, each a choice of its own
         MissingDependencyError: If a library is not installed.
         OSError: If the folder cannot be written; nothing is left of it.
     """
+    if isinstance(places, str | bytes | PathLike):
+        msg = f"export() needs a list of files and folders, got {places!r}; say [{places!r}]"
+        raise ConfigError(msg)
     writer = open_writer(job.format, job)
     engine.try_settings(job, writer)
     report = Report(Check(writer.name, writer.loses))
     engine.begin()
-    output = None if out is None else Output(out, writer, deduplicate=job.deduplicate)
+    output = None if out is None else Output(Path(out), writer, deduplicate=job.deduplicate)
     try:
         with Spool() as spool:
             for place in places:
-                for bad in spool.take(source(place)):
+                for bad in spool.take(source(fspath(place))):
                     _note(report, bad)
             report.counts = spool.counts
             _plan(spool, job, report)

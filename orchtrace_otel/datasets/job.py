@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from orchtrace_otel.errors import ConfigError
 
@@ -46,7 +46,8 @@ class Job:
         newest: The newest policy version of each agent; an export finds it.
 
     Raises:
-        ConfigError: If a number is outside its range, or a range is empty.
+        ConfigError: If a number is none or outside its range, a range is empty, or a text stands
+            where a set of names must.
     """
 
     format: str
@@ -75,23 +76,40 @@ class Job:
 
     def __post_init__(self) -> None:
         for name in ("alike", "validation"):
-            share = getattr(self, name)
+            share = self._number(name)
             if not 0 <= share <= 1:
                 msg = f"{name} must be between 0 and 1, got {share!r}"
                 raise ConfigError(msg)
-        for name in ("least", "most", "margin"):
-            limit = getattr(self, name)
-            if limit is not None and math.isnan(limit):
-                msg = f"{name} must be a number, got {limit!r}"
-                raise ConfigError(msg)
-        if self.margin < 0:
+        if self._number("margin") < 0:
             msg = f"margin must be at least 0, got {self.margin!r}"
             raise ConfigError(msg)
         for low, high in (("least", "most"), ("since", "until")):
-            start, end = getattr(self, low), getattr(self, high)
-            if start is not None and end is not None and start > end:
-                msg = f"{low} must not be above {high}, got {start!r} and {end!r}"
+            self._check_range(low, high)
+        self._check_names()
+
+    def _number(self, name: str) -> float:
+        value: object = getattr(self, name)
+        if not isinstance(value, int | float) or math.isnan(value):
+            msg = f"{name} must be a number, got {value!r}"
+            raise ConfigError(msg)
+        return value
+
+    def _check_range(self, low: str, high: str) -> None:
+        known = [self._number(name) for name in (low, high) if getattr(self, name) is not None]
+        if known != sorted(known):
+            msg = f"{low} must not be above {high}, got {known[0]!r} and {known[1]!r}"
+            raise ConfigError(msg)
+
+    def _check_names(self) -> None:
+        for name in sorted(_SETS):
+            # A text is a collection of its letters, and holds parts of itself.
+            held: object = getattr(self, name)
+            if isinstance(held, str) or not isinstance(held, Collection):
+                msg = f"{name} must be a set of names, got {held!r}"
                 raise ConfigError(msg)
+        if not isinstance(cast("object", self.reward), str | None):
+            msg = f"reward must be the name of one, got {self.reward!r}"
+            raise ConfigError(msg)
 
     def to_dict(self) -> dict[str, Any]:
         """The job as plain JSON, for the data card; where the content lies is nobody's business."""

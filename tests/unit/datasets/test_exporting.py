@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import errno
 import json
+import math
 import os
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -213,6 +215,37 @@ def test_what_a_model_did_not_write_as_it_stands_is_not_taught(
     trace = recorder.run(1, [Call("scout", [read], [said])], task="q")
     report = exported(recorder, write(recorder.folder / "in", [trace]))
     assert report.check.calls == ({} if reason is None else {reason: 1})
+
+
+@pytest.mark.parametrize(
+    ("choices", "says"),
+    [
+        ({"agents": "scout"}, "agents must be a set of names, got 'scout'"),
+        ({"judges": None}, "judges must be a set of names, got None"),
+        ({"alike": "much"}, "alike must be a number, got 'much'"),
+        ({"margin": math.nan}, "margin must be a number, got nan"),
+        ({"margin": -0.1}, "margin must be at least 0, got -0.1"),
+        ({"least": 1.0, "most": 0.5}, "least must not be above most, got 1.0 and 0.5"),
+        ({"since": 2, "until": 1}, "since must not be above until, got 2 and 1"),
+        ({"reward": 1}, "reward must be the name of one, got 1"),
+    ],
+)
+def test_a_job_that_holds_nothing_is_refused(choices: dict[str, Any], says: str) -> None:
+    """In the words of its fields, when it is made: a text would be searched for parts of names."""
+    with pytest.raises(ConfigError, match=f"^{re.escape(says)}$"):
+        Job(format="lines", **choices)
+
+
+def test_places_are_texts_or_paths_and_always_several(recorder: Recorder) -> None:
+    """One by itself would be taken for a list of its letters."""
+    folder = write(recorder.folder / "in", [run(recorder)])
+    job = Job(format="lines", content=str(recorder.store))
+    for place in (str(folder), folder):
+        assert export(job, [place], None).counts.runs == 1
+        with pytest.raises(ConfigError, match="needs a list of files and folders"):
+            export(job, place, None)
+    assert export(job, [folder], str(recorder.folder / "text")).check.records == 1
+    assert (recorder.folder / "text" / "train.jsonl").exists()
 
 
 def test_a_verdict_leaks_into_no_prompt(recorder: Recorder) -> None:

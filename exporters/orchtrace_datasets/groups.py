@@ -18,7 +18,8 @@ from orchtrace_otel.datasets import Call, Dropped, Group
 
 SETTINGS: Final[Mapping[str, str]] = {
     "groups": "`task`, `role` or `agent`: whose calls share a baseline; default `role`",
-    "scale": "`std` divides by the deviation within the group, `none` does not; default `std`",
+    "scale": "`std` divides by the deviation of the group's runs (the population's, not the "
+    "sample's as in `rewards.groups`) + 1e-4, `none` does not; default `std`",
 }
 _EPSILON: Final = 1e-4
 _GROUPS: Final = ("role", "task", "agent")

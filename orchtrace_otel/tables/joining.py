@@ -204,9 +204,10 @@ def _credit(trace: Trace) -> dict[str, dict[str, float]]:
         if not isinstance(held, dict) or not turns or not isinstance(turns, list | tuple):
             continue
         ids = [str(turn) for turn in cast("Sequence[object]", turns)]
-        if tokens is None:
+        if len(ids) > 1 and tokens is None:
             tokens = dict(map(_tokens, records_of(trace.stop, "turn_records")))
-        for turn, part in zip(ids, split_by_tokens(ids, tokens), strict=True):
+        parts = [1] if len(ids) == 1 else split_by_tokens(ids, tokens or {})
+        for turn, part in zip(ids, parts, strict=True):
             sums = found.setdefault(turn, {})
             for method, given in cast("Json", held).items():
                 share = _number(given)

@@ -6,6 +6,7 @@ import functools
 import inspect
 import weakref
 from collections.abc import AsyncGenerator, Callable, Generator
+from contextlib import suppress
 from types import CoroutineType
 from typing import Any, Final, cast
 
@@ -133,10 +134,15 @@ async def _await(plan: Plan, call: Scope, coroutine: Any) -> Any:
 
 
 def _detach_late(call: Scope, token: Any, error: BaseException | None) -> None:
-    """Detach after awaiting: who closes or drops a coroutine may do so in another context."""
-    is_closed = isinstance(error, GeneratorExit)
-    if not is_closed or spans.scope_of(otel_context.get_current()) is call:
+    """Detach after awaiting: who closes or drops a coroutine may do so in another context.
+
+    Even one in which the call is current may be a copy of that in which it began.
+    """
+    if not isinstance(error, GeneratorExit):
         detach(token)
+    elif spans.scope_of(otel_context.get_current()) is call:
+        with suppress(ValueError):
+            token.var.reset(token)
 
 
 def _trace_coroutine(plan: Plan, function: Callable[..., Any], owner: object) -> Callable[..., Any]:

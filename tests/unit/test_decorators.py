@@ -1054,6 +1054,25 @@ def test_a_cancelled_task_is_cancelled_and_raises_what_it_raised() -> None:
     assert captured.trace.events[-1]["stop_reason"] == "cancelled"
 
 
+def test_a_coroutine_that_is_closed_in_a_copy_of_its_context_ends_quietly(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """The call is current there too, and what was before cannot be restored."""
+    copies: list[contextvars.Context] = []
+
+    @orchtrace.agent
+    async def slow() -> None:
+        copies.append(contextvars.copy_context())
+        await _Never()
+
+    with recording() as captured:
+        coroutine = slow()
+        contextvars.Context().run(coroutine.send, None)
+        copies[0].run(coroutine.close)
+        assert captured.open == {}
+    assert caplog.records == []
+
+
 def test_a_coroutine_that_is_closed_from_elsewhere_ends_quietly(
     caplog: pytest.LogCaptureFixture,
 ) -> None:

@@ -32,6 +32,15 @@ NANOSECONDS: Final = 1e9
 
 _WAITING: Final = "human_intervention"
 
+_MANY: Final = 10_000
+"""Events from which on the causes of each are a tuple, which the garbage collector forgets.
+
+Lists are faster, but of so many it would look through all, and through all that the host holds.
+"""
+
+_FEW: Final = 8
+"""Causes of one event up to which they are a tuple then; it would be copied too often beyond."""
+
 Part = TypeVar("Part", bound=tuple[Any, ...])
 
 Interval: TypeAlias = tuple[int, int, str, int, int, str | None]
@@ -205,7 +214,9 @@ class _Reader:
     def _follow_edges(self) -> tuple[Sequence[Sequence[int]], Sequence[int]]:
         """Causes of each event, and an order in which causes come first."""
         positions = self.positions
-        causes: list[list[int]] = [[] for _ in self.events]
+        count = len(self.events)
+        are_lists = count < _MANY
+        causes: list[Any] = [[] for _ in self.events] if are_lists else [()] * count
         forward = True
         for edge in self.edges:
             if edge.type == "temporal":
@@ -214,7 +225,10 @@ class _Reader:
                 source, target = positions[edge.src], positions[edge.dst]
             except KeyError:
                 continue
-            causes[target].append(source)
+            if are_lists:
+                causes[target].append(source)
+            else:
+                _add_tightly(causes, target, source)
             if source >= target:
                 forward = False
         return causes, self._order(causes, forward=forward)
@@ -406,6 +420,14 @@ def at_once(starts: list[int], ends: list[int]) -> int:
         else:
             freed += 1
     return rooms
+
+
+def _add_tightly(causes: list[Any], target: int, source: int) -> None:
+    """Add a cause to a tuple, or to the list that becomes of it beyond `_FEW`."""
+    if len(causes[target]) == _FEW:
+        causes[target] = [*causes[target], source]
+    else:
+        causes[target] += (source,)
 
 
 def _causes_first(causes: Sequence[Sequence[int]]) -> list[int]:

@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from orchtrace_otel.model import Edge, Event, Trace
+from orchtrace_otel.rewards import graph
 from orchtrace_otel.rewards.measures import measure
 
 FORK3 = {
@@ -339,3 +340,19 @@ def test_of_what_has_one_id_the_last_counts_wherever_it_stands():
     measures, flags = measure(Trace("run", "task", events, ()))
     assert flags == {"duplicate_ids"}
     assert measures["makespan"] == 2
+
+
+def test_causes_are_the_same_however_many_events_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of many events are held in tuples, but for events of many causes."""
+    dice = random.Random(1)  # noqa: S311 - repeatable dice, no secrets
+    events = tuple(Event(f"e{n}", n, "message", "a") for n in range(40))
+    pairs = [
+        (dice.randrange(effect), effect) for effect in range(1, 40) for _ in range(effect % 13)
+    ]
+    edges = tuple(Edge(f"e{cause}", f"e{effect}", "causal") for cause, effect in pairs)
+    few = graph.read_graph(Trace("run", "task", events, edges))
+    monkeypatch.setattr(graph, "_MANY", 0)
+    many = graph.read_graph(Trace("run", "task", events, edges))
+    assert [list(causes) for causes in many.causes] == few.causes
+    assert [type(causes) for causes in many.causes[:13]] == [tuple] * 9 + [list] * 4
+    assert many._replace(causes=few.causes) == few

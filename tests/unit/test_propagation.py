@@ -271,7 +271,7 @@ def test_headers_are_taken_as_servers_hand_them_on(spell: Any) -> None:
 NO_HEADERS = [None, 5, "text", [1], [("a", "b", "c")], [None], object()]
 
 
-@pytest.mark.parametrize("carrier", NO_HEADERS, ids=repr)
+@pytest.mark.parametrize("carrier", NO_HEADERS, ids=lambda one: type(one).__name__)
 def test_what_are_no_headers_breaks_no_host(
     carrier: Any, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -288,7 +288,7 @@ def test_what_are_no_headers_breaks_no_host(
     assert caplog.messages == [f"extract() needs headers, got a {kind}; no run is taken up"]
 
 
-@pytest.mark.parametrize("carrier", [5, "text", [], ()], ids=repr)
+@pytest.mark.parametrize("carrier", [5, "text", [], ()], ids=lambda one: type(one).__name__)
 def test_what_cannot_be_written_to_breaks_no_host(
     carrier: Any, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:

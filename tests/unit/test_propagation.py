@@ -268,10 +268,18 @@ def test_headers_are_taken_as_servers_hand_them_on(spell: Any) -> None:
         assert run.id == f"{'a' * 32}-{'c' * 16}"
 
 
-NO_HEADERS = [None, 5, "text", [1], [("a", "b", "c")], [None], object()]
+NO_HEADERS = {
+    "nothing": None,
+    "number": 5,
+    "text": "text",
+    "numbers": [1],
+    "triples": [("a", "b", "c")],
+    "nothings": [None],
+    "object": object(),
+}
 
 
-@pytest.mark.parametrize("carrier", NO_HEADERS, ids=lambda one: type(one).__name__)
+@pytest.mark.parametrize("carrier", NO_HEADERS.values(), ids=NO_HEADERS)
 def test_what_are_no_headers_breaks_no_host(
     carrier: Any, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:

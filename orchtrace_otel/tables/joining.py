@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from orchtrace_otel.model import ESTIMATORS
@@ -35,6 +36,7 @@ _FIELDS: Final = (
     "se",
     "version",
 )
+_WHOLE: Final = Fraction(1)
 _OF_EVENTS: Final = frozenset({"token", "turn", "message", "tool_call"})
 _OF_NAMES: Final = frozenset({"agent", "role", "orchestrator"})
 _TRUST: Final = {
@@ -206,7 +208,7 @@ def _credit(trace: Trace) -> dict[str, dict[str, float]]:
         ids = [str(turn) for turn in cast("Sequence[object]", turns)]
         if len(ids) > 1 and tokens is None:
             tokens = dict(map(_tokens, records_of(trace.stop, "turn_records")))
-        parts = [1] if len(ids) == 1 else split_by_tokens(ids, tokens or {})
+        parts = [_WHOLE] if len(ids) == 1 else split_by_tokens(ids, tokens or {})
         for turn, part in zip(ids, parts, strict=True):
             sums = found.setdefault(turn, {})
             for method, given in cast("Json", held).items():

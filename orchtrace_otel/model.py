@@ -348,8 +348,13 @@ class Reward(_Record):
         return None
 
 
-def _is_text(value: object) -> bool:
-    """Whether a value is a text that UTF-8 can hold."""
+def is_text(value: object) -> bool:
+    r"""Whether a value is a text that UTF-8 can hold; half a surrogate pair is none.
+
+    Example:
+        >>> is_text("caf\u00e9"), is_text("caf\ud83d"), is_text(5)
+        (True, False, False)
+    """
     if not isinstance(value, str):
         return False
     try:
@@ -359,7 +364,7 @@ def _is_text(value: object) -> bool:
 
 
 def _is_name(value: object) -> bool:
-    return _is_text(value) and value != ""
+    return is_text(value) and value != ""
 
 
 def _is_whole(value: object) -> bool:
@@ -379,17 +384,17 @@ def _one_of(words: tuple[str, ...]) -> Callable[[object], bool]:
 
 
 _OF_A_REWARD: Final = (
-    ("id", _is_text, "a text of UTF-8"),
+    ("id", is_text, "a text of UTF-8"),
     ("component", _is_name, "a text of UTF-8 with something in it"),
     ("value", _is_number, "a finite number"),
     ("family", _one_of(FAMILIES), f"one of {', '.join(FAMILIES)}"),
     ("unit", _one_of(UNITS), f"one of {', '.join(UNITS)}"),
-    ("target", _or_none(_is_text), "a text of UTF-8"),
+    ("target", _or_none(is_text), "a text of UTF-8"),
     ("estimator", _one_of(ESTIMATORS), f"one of {', '.join(ESTIMATORS)}"),
     ("provisional", _is_whole, "True or False"),
     ("n", _or_none(_is_whole), "a whole number of 64 bits"),
     ("se", _or_none(_is_number), "a finite number"),
-    ("version", _or_none(_is_text), "a text of UTF-8"),
+    ("version", _or_none(is_text), "a text of UTF-8"),
 )
 """Each field of a reward, whether a value may be in it, and what must hold."""
 

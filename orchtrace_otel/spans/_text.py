@@ -12,6 +12,7 @@ from typing import cast
 
 import orjson
 
+from orchtrace_otel.model import is_text
 from orchtrace_otel.spans._tracing import Attributes, Value
 
 
@@ -28,14 +29,6 @@ def is_writable(attributes: Attributes) -> bool:
     return True
 
 
-def _has_utf_8(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
 def writable(text: str) -> str:
     r"""Return `text` with a replacement character for each half of a pair that stands alone.
 
@@ -43,7 +36,7 @@ def writable(text: str) -> str:
         >>> writable("caf\ud83d"), writable("\ud83d\ude00"), writable("plain")
         ('caf�', '😀', 'plain')
     """
-    if text.isascii() or _has_utf_8(text):
+    if is_text(text):
         return text
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 import orjson
 
+from orchtrace_otel.model import is_text
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
@@ -105,7 +107,7 @@ def fits(kind: str, value: Any) -> bool:
     """
     if type(value) not in _PLAIN[kind]:
         return False
-    if isinstance(value, dict) and not all(map(_is_text, cast("Json", value))):
+    if isinstance(value, dict) and not all(map(is_text, cast("Json", value))):
         return False
     if kind in _INSIDE:
         return _all_fit(kind, _inner(value))
@@ -122,19 +124,11 @@ def _all_fit(kind: str, values: Any) -> bool:
 
 def _scalar_fits(kind: str, value: Any) -> bool:
     if kind == "text":
-        return _is_text(value)
+        return is_text(value)
     if kind == "whole":
         return bool(-_INT64 <= value < _INT64)
     if kind == "number":
         return math.isfinite(value) if type(value) is float else bool(abs(value) <= _EXACT)
-    return True
-
-
-def _is_text(value: str) -> bool:
-    try:
-        value.encode()
-    except UnicodeEncodeError:
-        return False
     return True
 
 

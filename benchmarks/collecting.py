@@ -246,9 +246,9 @@ def _add(spans: Any, trace_id: bytes, number: int, root: int | None = None) -> A
         parent_span_id=b"" if root == number else root.to_bytes(8),
         start_time_unix_nano=number,
         end_time_unix_nano=number + 1,
+        trace_state=f"{a.TRACESTATE_KEY}={root:016x}",
     )
     said = {
-        a.RUN_ID: f"{trace_id.hex()}-{root:016x}",
         a.OPERATION: a.INVOKE_WORKFLOW if root == number else a.EXECUTE_TOOL,
         a.OPENS: "begin",
         a.AGENT_NAME: "lead",

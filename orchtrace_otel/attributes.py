@@ -47,9 +47,9 @@ EVALUATION_NAME: Final = "gen_ai.evaluation.name"
 EVALUATION_VALUE: Final = "gen_ai.evaluation.score.value"
 EVALUATION_EXPLANATION: Final = "gen_ai.evaluation.explanation"
 
-# Ours, on every span we start.
+# Which run, and what a span lies in.
 RUN_ID: Final = "orchtrace.run.id"
-"""Id of the run: `<OTel trace id>-<span id of its root>`."""
+"""Id of the run, on its root: `<OTel trace id>-<span id of the root>`. Below, tracestate has it."""
 ACTIVATION: Final = "orchtrace.activation"
 """Span id of the activation a span belongs to, where its OTel parent is another span."""
 
@@ -65,9 +65,11 @@ BY: Final = "orchtrace.by"
 
 # On events, where they apply.
 VERB: Final = "orchtrace.verb"
-"""What was done; the verbs of the trace, but for those that an interval implies."""
+"""What was done, on every span of ours that is no activation: a verb of the trace, or `turn`."""
 TURN: Final = "turn"
-"""Value of `orchtrace.verb` on our spans of LLM calls, which belong to the run of their parent."""
+"""Value of `orchtrace.verb` on our spans of LLM calls."""
+TOOL_CALL: Final = "tool_call"
+"""Value of `orchtrace.verb` on our spans of tool calls, whose end is the `tool_result`."""
 TO: Final = "orchtrace.to"
 """Agent that it goes to."""
 FROM: Final = "orchtrace.from"

@@ -24,11 +24,11 @@ from typing import IO, Any, Final, cast
 import orjson
 
 from orchtrace_otel import attributes as a
-from orchtrace_otel.builder import SpanRecord
+from orchtrace_otel.builder import SpanRecord, is_ours
 from orchtrace_otel.builder.keys import CLOSING_KEYS, POINT_KEYS, TOOL_CLOSING_KEYS
 from orchtrace_otel.dialects import NUMBERS
 from orchtrace_otel.errors import MissingDependencyError, TraceFormatError
-from orchtrace_otel.otlp import Received, hexadecimal, is_ours, keep_foreign, nanoseconds
+from orchtrace_otel.otlp import Received, hexadecimal, keep_foreign, nanoseconds, root_of
 
 _ARRAYS: Final = {a.EDGES, a.EDGES_CLOSE, a.TURNS, a.FLAGS, a.FINISH_REASONS}
 _WRAP: Final = 2**64
@@ -109,6 +109,7 @@ _COLUMNS: Final = frozenset(
         "TraceId",
         "SpanId",
         "ParentSpanId",
+        "TraceState",
         "SpanName",
         "SpanAttributes",
         "Duration",
@@ -152,7 +153,9 @@ def _received(row: Mapping[str, Any]) -> Received:
         attributes,
         row.get("StatusCode") in _ERRORS,
     )
-    if not is_ours(attributes):
+    if is_ours(attributes):
+        record.root_id = root_of(str(row.get("TraceState") or ""))
+    else:
         keep_foreign(record, str(row.get("SpanName") or ""), _raised(row))
     return hexadecimal(str(row["TraceId"]), 32), record
 

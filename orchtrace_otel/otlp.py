@@ -6,13 +6,21 @@ Reads `ExportTraceServiceRequest` documents: bytes of protobuf (needs the extra
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, TypeAlias
 
 import orjson
 
 from orchtrace_otel import attributes as a
-from orchtrace_otel.builder import SpanRecord, build, distinct, foreign_attributes
+from orchtrace_otel.builder import (
+    SpanRecord,
+    above,
+    build,
+    distinct,
+    foreign_attributes,
+    is_ours,
+)
 from orchtrace_otel.dialects import adopt, read
 from orchtrace_otel.errors import MissingDependencyError, TraceFormatError
 from orchtrace_otel.model import Json, Trace
@@ -84,7 +92,9 @@ def _from_protobuf(span: Any) -> SpanRecord:
         span.dropped_links_count,
         span.dropped_attributes_count,
     )
-    if not is_ours(attributes):
+    if is_ours(attributes):
+        record.root_id = root_of(span.trace_state)
+    else:
         raised = [
             item.value.string_value
             for event in span.events
@@ -96,9 +106,17 @@ def _from_protobuf(span: Any) -> SpanRecord:
     return record
 
 
-def is_ours(attributes: Mapping[str, Any]) -> bool:
-    """Whether a span with these attributes is one of ours."""
-    return a.RUN_ID in attributes or a.VERB in attributes
+_ROOT: Final = re.compile(rf"(?:^|,)[ \t]*{a.TRACESTATE_KEY}=([0-9a-f]{{16}})[ \t]*(?:,|$)")
+
+
+def root_of(tracestate: str) -> str | None:
+    """Return the span id of the run's root that a W3C tracestate tells; None where it tells none.
+
+    >>> root_of("ot=th:c,orchtrace=00f067aa0ba902b7")
+    '00f067aa0ba902b7'
+    """
+    found = _ROOT.search(tracestate)
+    return None if found is None else found[1]
 
 
 def keep_foreign(record: SpanRecord, name: str, raised: Iterable[str] = ()) -> None:
@@ -210,7 +228,9 @@ def _from_json(span: Json) -> SpanRecord:
         int(span.get("droppedLinksCount", 0)),
         int(span.get("droppedAttributesCount", 0)),
     )
-    if not is_ours(attributes):
+    if is_ours(attributes):
+        record.root_id = root_of(str(span.get("traceState", "")))
+    else:
         raised = [
             str(_json_attributes(event).get(_EXCEPTION_TYPE, ""))
             for event in span.get("events", ())
@@ -275,7 +295,7 @@ def traces(received: Iterable[Received]) -> list[Trace]:
         score(trace, fresh=True)
         for trace_id, records in by_trace.items()
         for trace in (
-            _built(records)
+            _built(trace_id, records)
             if any(is_ours(record.attributes) for record in records)
             else _adopted(trace_id, records)
         )
@@ -288,30 +308,54 @@ def _adopted(trace_id: str, records: list[SpanRecord]) -> list[Trace]:
     return [] if run is None else [run.trace()]
 
 
-def _built(all_records: list[SpanRecord]) -> list[Trace]:
+def _built(trace_id: str, all_records: list[SpanRecord]) -> list[Trace]:
     """Build the runs of one OTel trace that holds spans of ours."""
     runs: dict[str, list[SpanRecord]] = {}
     flags: dict[str, set[str]] = {}
+    untold: list[SpanRecord] = []
     records, differing = distinct(all_records)
     for record in records.values():
-        run_id = _run_of(record, records)
+        run_id = _run_of(trace_id, record, records)
         if run_id is not None:
             runs.setdefault(run_id, []).append(record)
             if record.span_id in differing:
                 flags.setdefault(run_id, set()).add("duplicate_spans")
+        elif is_ours(record.attributes):
+            untold.append(record)
+    if untold:
+        _place(untold, runs, flags)
     return [build(run_id, held, flags.get(run_id, ())) for run_id, held in runs.items()]
 
 
-def _run_of(record: SpanRecord, records: Mapping[str, SpanRecord]) -> str | None:
+def _run_of(trace_id: str, record: SpanRecord, records: Mapping[str, SpanRecord]) -> str | None:
+    """Return the run that the nearest span of ours at or above a span tells, if one does."""
     at: SpanRecord | None = record
     for _ in range(len(records)):
         if at is None:
             return None
+        if at.root_id is not None:
+            return f"{trace_id}-{at.root_id}"
         run_id = at.attributes.get(a.RUN_ID)
         if isinstance(run_id, str) and run_id:
             return run_id
-        at = records.get(at.parent_id) if at.parent_id is not None else None
+        around = above(at)
+        at = None if around is None else records.get(around)
     return None
+
+
+def _place(
+    untold: list[SpanRecord], runs: dict[str, list[SpanRecord]], flags: dict[str, set[str]]
+) -> None:
+    """Place spans of ours that came without a tracestate and without what is above them.
+
+    They are of the one run that there is; of several it is not known which, so that
+    each of them says that it may lack some.
+    """
+    if len(runs) == 1:
+        for held in runs.values():
+            held.extend(untold)
+    for run_id in runs if len(runs) > 1 else ():
+        flags.setdefault(run_id, set()).add("orphans")
 
 
 def _began(trace: Trace) -> tuple[int, str]:

@@ -408,7 +408,6 @@ def _open_here(run: Run, now: int) -> list[SpanRecord]:
         around = around.parent
     stop = {
         a.VERB: "stop",
-        a.RUN_ID: run.id,
         a.AGENT_NAME: run.root.agent,
         a.STOP_REASON: "unknown",
         a.EDGES: _causes(run.root.flow, is_stop=True),

@@ -42,9 +42,7 @@ class RecordOurs(Sampler):
         result = self._inner.should_sample(
             parent_context, trace_id, name, kind, attributes, links, trace_state
         )
-        ours = attributes is not None and (
-            a.OPENS in attributes or a.VERB in attributes or a.RUN_ID in attributes
-        )
+        ours = attributes is not None and (a.OPENS in attributes or a.VERB in attributes)
         if result.decision is not Decision.DROP or not ours:
             return result
         return SamplingResult(Decision.RECORD_ONLY, attributes, result.trace_state)

@@ -161,7 +161,6 @@ class Telemetry:
         attributes = {a.OPERATION: operation, _SYSTEM: "autogen", **facts}
         if self._mode == REUSE and scope is not None:
             attributes[a.ACTIVATION] = scope.activation.span_id
-            attributes[a.INSTANCE] = scope.activation.instance
         return self._tracer(scope).start_span(
             writable(f"{operation} {name}"),
             context=context,

@@ -9,6 +9,13 @@ them over OTLP.
 from __future__ import annotations
 
 from orchtrace_otel.builder.building import build
-from orchtrace_otel.builder.records import Foreign, SpanRecord, distinct, foreign_attributes
+from orchtrace_otel.builder.records import (
+    Foreign,
+    SpanRecord,
+    distinct,
+    foreign_attributes,
+    is_ours,
+)
+from orchtrace_otel.builder.tree import above
 
-__all__ = ["Foreign", "SpanRecord", "build", "distinct", "foreign_attributes"]
+__all__ = ["Foreign", "SpanRecord", "above", "build", "distinct", "foreign_attributes", "is_ours"]

@@ -10,7 +10,7 @@ from orchtrace_otel.builder.activations import cut_cycles, take_activation
 from orchtrace_otel.builder.causes import connect
 from orchtrace_otel.builder.events import Events
 from orchtrace_otel.builder.points import make_stop, take_point, take_tool
-from orchtrace_otel.builder.records import SpanRecord, distinct
+from orchtrace_otel.builder.records import SpanRecord, distinct, is_ours
 from orchtrace_otel.builder.tree import Tree
 from orchtrace_otel.builder.turns import Tokens, count
 from orchtrace_otel.builder.values import rewards, texts, word
@@ -74,7 +74,7 @@ class _Building:
                 self._take_call(record, found[a.OPERATION])
 
     def _say_what_was_cut(self, record: SpanRecord) -> None:
-        if a.RUN_ID in record.attributes or a.VERB in record.attributes:
+        if is_ours(record.attributes):
             if record.links_dropped:
                 self.flags.add("links_cut")
             if record.attributes_dropped:
@@ -83,6 +83,8 @@ class _Building:
     def _take_verb(self, record: SpanRecord, verb: Any) -> None:
         if verb == a.TURN:
             self._take_turn(record)
+        elif verb == a.TOOL_CALL:
+            take_tool(self.events, record)
         elif verb == "stop":
             if self.stop is not None:
                 self.flags.add("several_stops")
@@ -91,12 +93,10 @@ class _Building:
             take_point(self.events, record)
 
     def _take_call(self, record: SpanRecord, operation: Any) -> None:
-        """Take another's call of a model inside of the run, or one of ours of a tool."""
-        if operation.__class__ is str and operation in a.TURN_OPERATIONS:
-            if self.tree.is_inside(record):
-                self._take_turn(record)
-        elif a.RUN_ID in record.attributes:
-            take_tool(self.events, record)
+        """Take another's call of a model inside of the run."""
+        is_turn = operation.__class__ is str and operation in a.TURN_OPERATIONS
+        if is_turn and self.tree.is_inside(record):
+            self._take_turn(record)
 
     def _take_turn(self, record: SpanRecord) -> None:
         self.turns.append(record)

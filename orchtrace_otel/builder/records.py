@@ -43,6 +43,8 @@ class SpanRecord:
         attributes_dropped: Attributes that a limit of the SDK evicted.
         foreign: What it says where it is not ours and came over OTLP; read only in traces
             that hold no span of ours.
+        root_id: Span id of the run's root, where it came over OTLP with a tracestate that
+            tells it.
     """
 
     span_id: str
@@ -54,6 +56,12 @@ class SpanRecord:
     links_dropped: int = 0
     attributes_dropped: int = 0
     foreign: Foreign | None = None
+    root_id: str | None = None
+
+
+def is_ours(attributes: Mapping[str, Any]) -> bool:
+    """Whether a span with these attributes is one of ours."""
+    return a.VERB in attributes or a.OPENS in attributes
 
 
 def distinct(records: Iterable[SpanRecord]) -> tuple[dict[str, SpanRecord], set[str]]:
@@ -83,7 +91,8 @@ def _fullness(record: SpanRecord) -> tuple[int, int, int, str]:
     """How much one of several versions of a span says; the same for none that differ."""
     held = sorted(record.attributes.items())
     rest = (record.parent_id, record.is_error, record.links_dropped, record.attributes_dropped)
-    return (len(held), record.end, record.start, repr((held, rest, record.foreign)))
+    said = repr((held, rest, record.foreign, record.root_id))
+    return (len(held), record.end, record.start, said)
 
 
 _FOREIGN: Final = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from orchtrace_otel import attributes as a
-from orchtrace_otel.builder.records import SpanRecord
+from orchtrace_otel.builder.records import SpanRecord, is_ours
 
 _MAY_BE_OPEN: Final = frozenset(("open_spans", "truncated", "given_up"))
 """Flags of runs that closed before all of their spans had come."""
@@ -35,9 +35,9 @@ class Tree:
 
     def owner(self, record: SpanRecord) -> str:
         """Return the span id of the nearest activation above a span, else the root's."""
-        above = _above(record) if a.ACTIVATION in record.attributes else record.parent_id
-        known = self.owners.get(above)
-        return self.activation_at(above, record.span_id) if known is None else known
+        outer = above(record) if a.ACTIVATION in record.attributes else record.parent_id
+        known = self.owners.get(outer)
+        return self.activation_at(outer, record.span_id) if known is None else known
 
     def activation_at(self, span_id: str | None, asking: str) -> str:
         """Return the nearest activation at or above a span."""
@@ -51,7 +51,7 @@ class Tree:
             if len(path) > len(self.by_id) + 1:
                 self._flags.add("cyclic_parents")
                 break
-            span_id = _above(self.by_id[span_id])
+            span_id = above(self.by_id[span_id])
         found = found or self.root_id
         for passed in path[1:]:
             self.owners[passed] = found
@@ -75,7 +75,7 @@ class Tree:
         for _ in range(len(self.by_id)):
             if at is None:
                 break
-            if a.RUN_ID in at.attributes:
+            if is_ours(at.attributes):
                 return True
             at = self.parent(at)
         return bool(self._flags & _MAY_BE_OPEN)
@@ -85,7 +85,7 @@ class Tree:
         return None if record.parent_id is None else self.by_id.get(record.parent_id)
 
 
-def _above(record: SpanRecord) -> str | None:
+def above(record: SpanRecord) -> str | None:
     """Return the id of the span that a span says it belongs to."""
     named = record.attributes.get(a.ACTIVATION)
     return named if named.__class__ is str else record.parent_id

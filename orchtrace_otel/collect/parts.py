@@ -12,8 +12,8 @@ from typing import Any, Final
 from google.protobuf.message import DecodeError
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from orchtrace_otel import attributes as a
 from orchtrace_otel.collect.admission import Bounds, RefusedError
+from orchtrace_otel.otlp import root_of
 
 _TRACE_ID: Final = 16
 _SPAN_ID: Final = 8
@@ -23,14 +23,6 @@ _NO_SPAN: Final = bytes(_SPAN_ID)
 _MOST_TIMES: Final = 2
 """How much larger than the largest request its parts may be, which repeat what spans share."""
 
-_RUN_ID_DIGITS: Final = 2 * _TRACE_ID + 1 + 2 * _SPAN_ID
-_RUN_ID: Final = (
-    bytes([0x0A, len(a.RUN_ID)])
-    + a.RUN_ID.encode()
-    + bytes([0x12, _RUN_ID_DIGITS + 2, 0x0A, _RUN_ID_DIGITS])
-)
-"""How an attribute with a run's id is encoded, up to its value: to find it costs no decoding."""
-
 
 class Part:
     """Spans of one OTel trace in one request.
@@ -39,7 +31,7 @@ class Part:
         trace_id: 16 bytes.
         data: They, as an encoded `ExportTraceServiceRequest`.
         marks: A number for each, the same for equal spans.
-        runs: Span ids of roots of runs that spans name, hexadecimal digits.
+        runs: Span ids of roots of runs that spans name in their tracestate.
         roots: Those of roots that are here.
         has_top: Whether a span without a parent is here.
     """
@@ -50,8 +42,8 @@ class Part:
         self.trace_id = trace_id
         self.data = data
         self.marks: list[int] = []
-        self.runs: set[bytes] = set()
-        self.roots: set[bytes] = set()
+        self.runs: set[str] = set()
+        self.roots: set[str] = set()
         self.has_top = False
 
 
@@ -151,12 +143,10 @@ def _take(
     if part is None:
         part = found[trace_id] = Part(trace_id, b"")
     part.marks.append(hash(encoded))
-    at = encoded.find(_RUN_ID)
-    if at >= 0:
-        end = at + len(_RUN_ID) + _RUN_ID_DIGITS
-        root = encoded[end - 2 * _SPAN_ID : end]
+    root = root_of(span.trace_state)
+    if root is not None:
         part.runs.add(root)
-        if root == span.span_id.hex().encode():
+        if root == span.span_id.hex():
             part.roots.add(root)
     if not span.parent_span_id:
         part.has_top = True

@@ -77,8 +77,8 @@ class OpenTrace:
         self.segments: set[int] = set()
         self.is_news = False
         self.deadline = math.inf
-        self._runs: set[bytes] = set()
-        self._roots: set[bytes] = set()
+        self._runs: set[str] = set()
+        self._roots: set[str] = set()
         self._has_top = False
         self._last = now
         self._root_at: float | None = None

@@ -170,7 +170,6 @@ class _Adoption:
         flow = self._flow(scope)
         came = flow.take(record.start)
         said: Json = {key: one.attributes[key] for key in _OUTCOME if key in one.attributes}
-        said[a.RUN_ID] = self.run_id
         if one.kind in ACTIVATIONS:
             is_sure = self._write_activation(key, said, came)
         else:
@@ -230,6 +229,7 @@ class _Adoption:
         is_sure = not came and key not in self.guessed
         if one.kind == "tool":
             said[a.OPERATION] = a.EXECUTE_TOOL
+            said[a.VERB] = a.TOOL_CALL
             said[a.TOOL_NAME] = one.attributes[a.TOOL_NAME]
             if a.TOOL_CALL_ID in one.attributes:
                 said[a.TOOL_CALL_ID] = one.attributes[a.TOOL_CALL_ID]
@@ -288,7 +288,6 @@ class _Adoption:
         came = flow.drain(root.end)
         paused = (self.written[back.event.removesuffix(".close")].get(a.STATUS) for back in came)
         stop: Json = {
-            a.RUN_ID: self.run_id,
             a.VERB: "stop",
             a.AGENT_NAME: self._names[self.root_id],
             a.STATUS: status,

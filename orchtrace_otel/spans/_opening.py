@@ -47,7 +47,6 @@ def open_activation(  # noqa: PLR0913 - one keyword a fact of the opening
     facts: dict[str, Value] = {
         a.OPERATION: a.INVOKE_AGENT,
         a.AGENT_NAME: agent,
-        a.RUN_ID: run.id,
         a.OPENS: opens,
         a.INSTANCE: instance,
     }
@@ -86,7 +85,7 @@ def open_tool(  # noqa: PLR0913 - one keyword a fact of the call
         a.OPERATION: a.EXECUTE_TOOL,
         a.TOOL_NAME: tool,
         a.AGENT_NAME: parent.agent,
-        a.RUN_ID: parent.run.id,
+        a.VERB: a.TOOL_CALL,
     }
     if call_id is not None:
         facts[a.TOOL_CALL_ID] = call_id
@@ -166,6 +165,5 @@ def open_point(  # noqa: PLR0913 - what every event of one id has
 ) -> Interval:
     """Open the span of an event that is one event, named by its verb."""
     facts[a.VERB] = verb
-    facts[a.RUN_ID] = parent.run.id
     facts.setdefault(a.AGENT_NAME, parent.agent)
     return Interval(parent.run, parent, name, facts, edges, context)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from opentelemetry import context as otel_context
 from opentelemetry import trace
 
-from orchtrace_otel import attributes as a
+from orchtrace_otel import builder
 from orchtrace_otel.testing.strict import Problem, Watched, context_problem
 
 if TYPE_CHECKING:
@@ -107,8 +107,7 @@ def span_id_of(span: ReadableSpan) -> str:
 
 def is_ours(span: ReadableSpan) -> bool:
     """Whether a span was made by this project."""
-    found = span.attributes or {}
-    return a.RUN_ID in found or a.OPENS in found
+    return builder.is_ours(span.attributes or {})
 
 
 def names_of_ours(spans: Iterable[ReadableSpan]) -> list[str]:

@@ -39,9 +39,14 @@ _KEYS: Final = frozenset(
     value for name, value in vars(a).items() if name.isupper() and isinstance(value, str)
 )
 
-_ON_ALL: Final = (a.RUN_ID, a.AGENT_NAME)
+_ON_ALL: Final = (a.AGENT_NAME,)
 _ON_ACTIVATIONS: Final = (a.OPERATION, a.OPENS, a.INSTANCE)
-_ON_ROOTS: Final = (a.WORKFLOW_NAME, a.SYSTEM)
+_ON_POINTS: Final = {
+    a.TURN: (a.OPERATION,),
+    a.TOOL_CALL: (*_ON_ALL, a.OPERATION, a.TOOL_NAME),
+    "stop": (*_ON_ALL, a.STOP_REASON),
+}
+_ON_ROOTS: Final = (a.RUN_ID, a.WORKFLOW_NAME, a.SYSTEM)
 
 
 def unknown_values(found: Mapping[str, Any]) -> list[str]:
@@ -58,11 +63,7 @@ def _needed(found: Mapping[str, Any]) -> tuple[str, ...]:
     if a.OPENS in found or a.INSTANCE in found:
         roots = _ON_ROOTS if found.get(a.OPERATION) == a.INVOKE_WORKFLOW else ()
         return (*_ON_ALL, *_ON_ACTIVATIONS, *roots)
-    if found.get(a.OPERATION) == a.EXECUTE_TOOL:
-        return (*_ON_ALL, a.TOOL_NAME)
-    if found.get(a.VERB) == "stop":
-        return (*_ON_ALL, a.STOP_REASON)
-    return _ON_ALL if a.OPERATION in found else (*_ON_ALL, a.VERB)
+    return _ON_POINTS.get(found.get(a.VERB, ""), _ON_ALL)
 
 
 def _fault(key: str, value: Any) -> str | None:

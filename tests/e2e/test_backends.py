@@ -23,7 +23,7 @@ import pytest
 
 from orchtrace_otel import attributes as a
 from orchtrace_otel import otlp
-from orchtrace_otel.builder import SpanRecord
+from orchtrace_otel.builder import SpanRecord, is_ours
 from orchtrace_otel.model import Trace
 from tests.collecting import PROTOBUF, as_stored, encoded, eventually, free_port, recorded
 
@@ -72,7 +72,7 @@ def received(trace_id: str, span_id: str, parent_id: str | None, held: dict[str,
     }
     times = held["start"], held["end"]
     record = SpanRecord(span_id, parent_id, *times, attributes, is_error=held["is_error"])
-    if not otlp.is_ours(attributes):
+    if not is_ours(attributes):
         otlp.keep_foreign(record, held["name"])
     return trace_id, record
 

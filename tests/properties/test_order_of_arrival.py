@@ -19,7 +19,7 @@ from opentelemetry import trace
 import orchtrace_otel as orchtrace
 from orchtrace_otel import attributes as a
 from orchtrace_otel import otlp, schema, spans
-from orchtrace_otel.builder import SpanRecord, build, foreign_attributes
+from orchtrace_otel.builder import SpanRecord, build, foreign_attributes, is_ours
 from orchtrace_otel.model import Reward, Trace
 from orchtrace_otel.rewards import score
 from orchtrace_otel.testing import Captured, capture
@@ -224,21 +224,21 @@ def record(span: ReadableSpan) -> SpanRecord:
         None if span.parent is None else f"{span.parent.span_id:016x}",
         span.start_time or 0,
         span.end_time or 0,
-        found if a.RUN_ID in found else foreign_attributes(found),
+        found if is_ours(found) else foreign_attributes(found),
         not span.status.is_ok,
         span.dropped_links,
         span.dropped_attributes,
     )
 
 
-def json_request(spans: Sequence[ReadableSpan]) -> str:
-    """A request in OTLP JSON: hexadecimal ids, 64-bit integers as texts."""
-    written = [_json_span(span) for span in spans]
+def json_request(spans: Sequence[ReadableSpan], *, state: bool) -> str:
+    """A request in OTLP JSON: hexadecimal ids, 64-bit integers as texts, maybe tracestates."""
+    written = [_json_span(span, state=state) for span in spans]
     scopes = [{"scope": {"name": "any"}, "spans": written}]
     return json.dumps({"resourceSpans": [{"resource": {}, "scopeSpans": scopes}]})
 
 
-def _json_span(span: ReadableSpan) -> dict[str, Any]:
+def _json_span(span: ReadableSpan, *, state: bool) -> dict[str, Any]:
     written: dict[str, Any] = {
         "traceId": f"{span.context.trace_id:032X}",
         "spanId": f"{span.context.span_id:016X}",
@@ -251,6 +251,8 @@ def _json_span(span: ReadableSpan) -> dict[str, Any]:
         ],
         "status": {} if span.status.is_ok else {"code": 2},
     }
+    if state:
+        written["traceState"] = span.context.trace_state.to_header()
     if span.parent is not None:
         written["parentSpanId"] = f"{span.parent.span_id:016x}"
     return written
@@ -312,8 +314,9 @@ def test_inline_and_received_are_the_same(
         one for part in parts for one in otlp.read_protobuf(encode_spans(part).SerializeToString())
     ]
     assert [one.to_json() for one in otlp.traces(of_protobuf)] == [text]
-    lines = "\n".join(map(json_request, parts))
-    assert [one.to_json() for one in otlp.traces(otlp.read_lines(lines))] == [text]
+    for state in (True, False):
+        lines = "\n".join(json_request(part, state=state) for part in parts)
+        assert [one.to_json() for one in otlp.traces(otlp.read_lines(lines))] == [text]
 
 
 @given(program=PROGRAMS, chance=st.randoms(use_true_random=False))
@@ -325,7 +328,12 @@ def test_part_of_a_run_gives_a_sound_trace_that_says_so(
     captured = run_program(program, reward=False, functions=False)
     whole = captured.trace
     kept = chance.sample(captured.spans, chance.randrange(1, len(captured.spans) + 1))
-    for part in otlp.traces(otlp.read_json(json_request(kept))):
+    state = chance.choice((True, False))
+    parts = otlp.traces(otlp.read_json(json_request(kept, state=state)))
+    # Without a tracestate the root has to be there: it alone names its run in an attribute.
+    is_told = state and any(is_ours(span.attributes) for span in kept)
+    assert len(parts) == 1 or not is_told
+    for part in parts:
         assert_conforms(part)
         assert part.trace_id == whole.trace_id
         came = _ids(part)

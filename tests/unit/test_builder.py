@@ -75,7 +75,6 @@ def activation(
     """A stretch of work by a critic."""
     found = {
         a.OPERATION: a.INVOKE_AGENT,
-        a.RUN_ID: RUN,
         a.OPENS: opens,
         a.AGENT_NAME: "critic",
         a.INSTANCE: "critic#1",
@@ -85,7 +84,7 @@ def activation(
 
 def point(number: int, verb: str, parent: int | None = 1, at: int = 12, **more: Any) -> SpanRecord:
     """An instant of a lead."""
-    return span(number, parent, at, at, {a.RUN_ID: RUN, a.VERB: verb, a.AGENT_NAME: "lead"} | more)
+    return span(number, parent, at, at, {a.VERB: verb, a.AGENT_NAME: "lead"} | more)
 
 
 def stop(number: int = 99, at: int = 20, **more: Any) -> SpanRecord:
@@ -229,7 +228,7 @@ def test_who_caused_an_opening_is_said_by_the_span_where_it_was_not_the_parent()
 def test_a_tool_is_a_call_and_a_result() -> None:
     """Both name the tool, the activation and the instance; the result has how it went."""
     found = {
-        a.RUN_ID: RUN,
+        a.VERB: a.TOOL_CALL,
         a.OPERATION: a.EXECUTE_TOOL,
         a.TOOL_NAME: "search",
         a.AGENT_NAME: "critic",
@@ -300,7 +299,7 @@ def test_an_instant_is_one_event(verb: str, type_: str, decision: str | None) ->
 
 def test_an_event_that_takes_time_says_how_long() -> None:
     """An interval that is one event has its duration, exact to the nanosecond."""
-    lasting = span(2, 1, 12, 12, {a.RUN_ID: RUN, a.VERB: "aggregate", a.AGENT_NAME: "lead"})
+    lasting = span(2, 1, 12, 12, {a.VERB: "aggregate", a.AGENT_NAME: "lead"})
     lasting.end += 1
     assert keys(sound(root(), lasting, stop()), span_id(2))["duration_s"] == 1e-9
 

@@ -96,7 +96,7 @@ def test_values_of_every_kind_are_read() -> None:
         ({"bytesValue": "AA=="}, "AA=="),
         ({}, None),
     ]
-    found = [attribute(a.RUN_ID, RUN)]
+    found = [attribute(a.VERB, "decide")]
     found += [{"key": str(place), "value": kind[0]} for place, kind in enumerate(kinds)]
     ((_, record),) = otlp.read_json(json.dumps(request(span(attributes=found))))
     assert {int(k): v for k, v in record.attributes.items() if k.isdigit()} == {
@@ -141,7 +141,8 @@ def test_runs_come_in_order_of_their_start() -> None:
 def test_one_span_id_in_two_otel_traces_is_two_spans() -> None:
     """Span ids are unique inside an OTel trace only."""
     other = TRACE[::-1]
-    twin = span(traceId=other, attributes=[attribute(a.RUN_ID, f"{other}-{ROOT}")])
+    facts = [attribute(a.RUN_ID, f"{other}-{ROOT}"), attribute(a.OPENS, "begin")]
+    twin = span(traceId=other, attributes=facts)
     found = otlp.traces(otlp.read_json(json.dumps(request(span(), twin))))
     assert {trace.trace_id for trace in found} == {RUN, f"{other}-{ROOT}"}
     assert all("duplicate_spans" not in trace.flags for trace in found)
@@ -164,6 +165,80 @@ def test_only_the_run_whose_spans_differ_is_flagged() -> None:
             RUN: ("duplicate_spans", "no_stop"),
             f"{TRACE}-{second}": ("no_stop",),
         }
+
+
+def point(number: int, parent: int, state: str = "") -> dict[str, Any]:
+    """A decision of a lead."""
+    return {
+        "traceId": TRACE,
+        "spanId": f"{number:016x}",
+        "parentSpanId": f"{parent:016x}",
+        "traceState": state,
+        "startTimeUnixNano": "1700000000500000000",
+        "endTimeUnixNano": "1700000000500000000",
+        "attributes": [attribute(a.VERB, "decide"), attribute(a.AGENT_NAME, "lead")],
+    }
+
+
+def beside(root: str) -> dict[str, Any]:
+    """The root of another run in the same OTel trace."""
+    facts = [attribute(a.RUN_ID, f"{TRACE}-{root}"), attribute(a.OPENS, "begin")]
+    return span(spanId=root, attributes=facts)
+
+
+def runs_of(*spans: dict[str, Any]) -> dict[str, tuple[list[str], bool]]:
+    """Run to its verbs, and whether it says that some spans lack what is above them."""
+    return {
+        one.trace_id: ([event.verb for event in one.events], "orphans" in one.flags)
+        for one in otlp.traces(otlp.read_json(json.dumps(request(*spans))))
+    }
+
+
+def test_a_tracestate_tells_the_run_whatever_of_it_is_missing() -> None:
+    """A span may come without its parent, before its root, or beside another run."""
+    lost = point(7, 6, f"ot=th:8,orchtrace={ROOT}")
+    other = "00f067aa0ba902b9"
+    with_stop = ["begin", "decide", "stop"]
+    assert list(runs_of(lost)) == [RUN]
+    assert runs_of(lost, span()) == {RUN: (with_stop, True)}
+    assert runs_of(beside(other), lost, span()) == {
+        RUN: (with_stop, True),
+        f"{TRACE}-{other}": (["begin", "stop"], False),
+    }
+
+
+def test_without_a_tracestate_what_is_above_tells_the_run_else_the_only_one_there_is() -> None:
+    """Of two runs it is not known which, so that both say that spans may be missing."""
+    below, lost = point(7, int(ROOT, 16)), point(8, 6)
+    other = "00f067aa0ba902b9"
+    assert runs_of(lost) == {}
+    assert runs_of(below, span(), beside(other)) == {
+        RUN: (["begin", "decide", "stop"], False),
+        f"{TRACE}-{other}": (["begin", "stop"], False),
+    }
+    assert runs_of(lost, span()) == {RUN: (["begin", "decide", "stop"], True)}
+    assert runs_of(lost, span(), beside(other)) == {
+        RUN: (["begin", "stop"], True),
+        f"{TRACE}-{other}": (["begin", "stop"], True),
+    }
+
+
+@pytest.mark.parametrize(
+    ("state", "root"),
+    [
+        (f"orchtrace={ROOT}", ROOT),
+        (f"a=1 , orchtrace={ROOT} ,b=2", ROOT),
+        ("", None),
+        ("orchtrace=1", None),
+        (f"xorchtrace={ROOT}", None),
+        (f"orchtrace={ROOT}0", None),
+        (f"orchtrace={ROOT.upper()}", None),
+    ],
+    ids=["alone", "among others", "empty", "short", "another key", "long", "upper case"],
+)
+def test_a_tracestate_is_read_by_its_own_rules(state: str, root: str | None) -> None:
+    """Members are apart by commas, with blanks around them; a value that is no id is none."""
+    assert otlp.root_of(state) == root
 
 
 def test_protobuf_is_read_as_json_is() -> None:

@@ -21,7 +21,7 @@ from orchtrace_otel.schema import read_lines
 from orchtrace_otel.tables.rows import rows_of
 from tests.processes import run
 
-OURS = {a.RUN_ID: "r"}
+OURS = {a.VERB: "decide"}
 ROOT = {a.OPENS: "begin"}
 
 

@@ -147,7 +147,7 @@ class Stage:
             a.OPERATION: a.EXECUTE_TOOL,
             a.AGENT_NAME: act.agent,
             a.TOOL_NAME: name,
-            a.RUN_ID: self.run_id,
+            a.VERB: a.TOOL_CALL,
             a.EDGES: _written([("causal", act.anchor), *act.returned]),
         }
         act.returned = []

@@ -13,7 +13,7 @@ from opentelemetry import trace as otel
 from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
 
 import orchtrace_otel as orchtrace
-from orchtrace_otel.builder import SpanRecord, build, foreign_attributes
+from orchtrace_otel.builder import SpanRecord, build, foreign_attributes, is_ours
 from orchtrace_otel.errors import ConfigError
 from orchtrace_otel.testing import capture
 
@@ -69,12 +69,9 @@ def test_mode_decides_which_spans_of_autogen_there_are(mode, recorded, script) -
         assert around.instrumentation_scope.name == "orchtrace_otel"
         assert span.attributes["gen_ai.system"] == "autogen"
         ours = {key for key in span.attributes if key.startswith("orchtrace.")}
-        both = {"orchtrace.activation", "orchtrace.agent.instance_id"}
-        assert ours == (both if mode == "reuse" else set())
+        assert ours == ({"orchtrace.activation"} if mode == "reuse" else set())
     for span, around in theirs:
         if mode == "reuse" and span.name.startswith("invoke_agent"):
-            instance = around.attributes["orchtrace.agent.instance_id"]
-            assert span.attributes["orchtrace.agent.instance_id"] == instance
             assert span.attributes["orchtrace.activation"] == f"{around.context.span_id:016x}"
 
 
@@ -109,13 +106,12 @@ def test_trace_is_the_same_in_every_mode(script, read, monkeypatch) -> None:
 def _as_received(span) -> SpanRecord:
     """What a collector keeps of a span."""
     found = dict(span.attributes)
-    is_ours = "orchtrace.run.id" in found or "orchtrace.verb" in found
     return SpanRecord(
         f"{span.context.span_id:016x}",
         None if span.parent is None else f"{span.parent.span_id:016x}",
         span.start_time,
         span.end_time,
-        found if is_ours else foreign_attributes(found),
+        found if is_ours(found) else foreign_attributes(found),
         span.status.status_code.name == "ERROR",
     )
 

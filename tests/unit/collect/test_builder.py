@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import math
 import random
 import sqlite3
 import tempfile
@@ -85,6 +86,14 @@ class Steps:
             part.close()
         self.collector._kept.close()
         self.collector._lock.close()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def rounds_are_whole() -> Iterator[None]:
+    """A round does all that there is, however slow the machine."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(building, "_ROUND_S", math.inf)
+        yield
 
 
 @pytest.fixture

@@ -49,7 +49,7 @@ def test_each_part_holds_the_spans_of_one_trace_and_all_together_hold_all() -> N
             part.runs
             == part.roots
             == {
-                trace.trace_id[33:].encode()
+                trace.trace_id[33:]
                 for trace in traces
                 if trace.trace_id.startswith(part.trace_id.hex())
             }

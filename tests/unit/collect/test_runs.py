@@ -23,8 +23,7 @@ def part(*spans: tuple[int, int | None, int | None], trace_id: bytes = TRACE) ->
         if parent is not None:
             added.parent_span_id = parent.to_bytes(8, "big")
         if root is not None:
-            value = added.attributes.add(key=a.RUN_ID).value
-            value.string_value = f"{trace_id.hex()}-{root:016x}"
+            added.trace_state = f"{a.TRACESTATE_KEY}={root:016x}"
     (found,) = parts_of(request.SerializeToString())
     return found
 

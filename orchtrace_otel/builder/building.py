@@ -93,10 +93,12 @@ class _Building:
             take_point(self.events, record)
 
     def _take_call(self, record: SpanRecord, operation: Any) -> None:
-        """Take another's call of a model inside of the run."""
-        is_turn = operation.__class__ is str and operation in a.TURN_OPERATIONS
-        if is_turn and self.tree.is_inside(record):
-            self._take_turn(record)
+        """Take another's call of a model inside of the run, or an older sender's of a tool."""
+        if operation.__class__ is str and operation in a.TURN_OPERATIONS:
+            if self.tree.is_inside(record):
+                self._take_turn(record)
+        elif a.RUN_ID in record.attributes:
+            take_tool(self.events, record)
 
     def _take_turn(self, record: SpanRecord) -> None:
         self.turns.append(record)

@@ -60,8 +60,12 @@ class SpanRecord:
 
 
 def is_ours(attributes: Mapping[str, Any]) -> bool:
-    """Whether a span with these attributes is one of ours."""
-    return a.VERB in attributes or a.OPENS in attributes
+    """Whether a span with these attributes is one of ours.
+
+    A run's id marks spans of senders that are older than this reader: they wrote it on
+    each, and nothing else on calls of tools.
+    """
+    return a.VERB in attributes or a.OPENS in attributes or a.RUN_ID in attributes
 
 
 def distinct(records: Iterable[SpanRecord]) -> tuple[dict[str, SpanRecord], set[str]]:

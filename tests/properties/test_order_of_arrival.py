@@ -319,6 +319,25 @@ def test_inline_and_received_are_the_same(
         assert [one.to_json() for one in otlp.traces(otlp.read_lines(lines))] == [text]
 
 
+@given(program=PROGRAMS)
+@settings(max_examples=20)
+def test_spans_of_older_senders_are_read_as_well(program: list[Any]) -> None:
+    """They had the run's id on each span but a turn's, and no verb on a tool's."""
+    captured = run_program(program, reward=False, functions=False)
+    (inline,) = captured.traces
+    request = json.loads(json_request(captured.spans, state=False))
+    for span in request["resourceSpans"][0]["scopeSpans"][0]["spans"]:
+        said = {one["key"]: one for one in span["attributes"]}
+        verb = said.get(a.VERB, {"value": {"stringValue": ""}})["value"]["stringValue"]
+        if verb != a.TURN and said.keys() & {a.VERB, a.OPENS}:
+            said[a.RUN_ID] = {"key": a.RUN_ID, "value": {"stringValue": inline.trace_id}}
+        if verb == a.TOOL_CALL:
+            del said[a.VERB]
+        span["attributes"] = list(said.values())
+    (received,) = otlp.traces(otlp.read_json(json.dumps(request)))
+    assert received.to_json() == inline.to_json()
+
+
 @given(program=PROGRAMS, chance=st.randoms(use_true_random=False))
 @settings(max_examples=20)
 def test_part_of_a_run_gives_a_sound_trace_that_says_so(

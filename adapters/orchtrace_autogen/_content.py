@@ -45,7 +45,7 @@ def look(given: Any) -> tuple[Any, ...]:
     """Return what tells whether a message has changed; an answer looks like what becomes of it."""
     held = fields(given)
     kind = "AssistantMessage" if "finish_reason" in held else held.get("type")
-    name = held.get("source") if kind == "UserMessage" else None
+    name = held.get("source") if _ROLES.get(str(kind), "user") == "user" else None
     content: Any = held.get("content")
     return (kind, *_listed(content), name, held.get("thought"))
 

@@ -59,16 +59,13 @@ def shape(given: Any) -> Mapping[str, Any]:
 def look(given: Any) -> tuple[Any, ...]:
     """Return what tells whether a message has changed."""
     held = fields(given)
-    content: Any = held.get("content")
-    calls: Any = held.get("tool_calls")
+    kind = held.get("type")
+    if not isinstance(kind, str) or "content" not in held:
+        return messages.look_at_chat(given)
     more: Any = held.get("additional_kwargs")
     thought = _thought(held) if more else None
-    facts = (held.get("type"), held.get("name"), held.get("tool_call_id"), thought)
-    if content.__class__ is str:
-        return (*facts, content, *calls) if calls else (*facts, content)
-    if not held:
-        return messages.look_at_chat(given)
-    return (*facts, *_blocks(content), *(calls or ()))
+    role, name, answers = held.get("role"), held.get("name"), held.get("tool_call_id")
+    return (kind, role, name, answers, thought, held["content"], held.get("tool_calls") or None)
 
 
 def fields(given: Any) -> Mapping[str, Any]:

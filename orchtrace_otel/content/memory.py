@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import os
 import threading
-import weakref
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import orjson
+
+from orchtrace_otel.content import witness as witnesses
+from orchtrace_otel.content.known import Known
+from orchtrace_otel.content.values import Copied
+from orchtrace_otel.content.witness import Witness
 
 if TYPE_CHECKING:
+    from orchtrace_otel.content.recorder import Recorder
     from orchtrace_otel.spans import Run
 
-Witness: TypeAlias = tuple[Any, ...]
-"""The parts of a message that tell whether it is still what it was; see `RunMemory.find`."""
-
-_MOST: Final = 100_000
-"""Messages that a run remembers; those beyond are copied each time."""
 _MOST_PROMPTS: Final = 1_000
+_VALUES: Final = 16
+"""Values of the largest size whose parts a run remembers."""
+_MOST_COPIES: Final = 64 * 1_024 * 1_024
 
 
 class Kept(NamedTuple):
@@ -33,18 +38,46 @@ class Kept(NamedTuple):
     text: bytes
 
 
-class _Seen(NamedTuple):
-    message: weakref.ref[Any]
-    witness: Witness
-    kept: Kept
+class Copies:
+    """What a run has copied of arguments, results and other values, to be used again.
+
+    Args:
+        most: Bytes of texts that a generation of each table may hold.
+
+    Attributes:
+        texts: Texts, and what may be kept of them.
+        values: Mappings and objects, by their witness, as they were copied whole.
+    """
+
+    __slots__ = ("texts", "values")
+
+    def __init__(self, most: int) -> None:
+        self.texts: Known[str, str] = Known(most)
+        self.values: Known[Witness, Copied] = Known(most)
+
+    look = staticmethod(witnesses.of_value)
+
+    def remember(
+        self, witness: Witness, json: bytes, flags: frozenset[str], cost: int
+    ) -> orjson.Fragment:
+        """Know the copy of a value from now on, and return it."""
+        size = witnesses.size_of(witness)
+        held = orjson.Fragment(json)
+        self.values.put(witness, Copied(held, flags, cost, cost + size), size + len(json))
+        return held
 
 
 class RunMemory:
     """What a run has kept so far.
 
+    Args:
+        recorder: Who keeps it.
+
     Attributes:
+        recorder: Likewise.
+        copies: What was copied of values.
         words: The framework's own words for why the run is about to stop.
-        lock: Held by whoever adds to it.
+        lock: Held by whoever adds to what is kept.
         process: The process whose memory it is.
         bytes: Bytes kept so far.
         used: Refs that the store knows this run to use.
@@ -52,18 +85,23 @@ class RunMemory:
     """
 
     __slots__ = (
-        "_by_id",
-        "_by_value",
+        "_messages",
         "_prompts",
         "bytes",
+        "copies",
         "lock",
         "process",
+        "recorder",
         "result",
         "used",
         "words",
     )
 
-    def __init__(self) -> None:
+    def __init__(self, recorder: Recorder) -> None:
+        capture = recorder.capture
+        self.recorder = recorder
+        self.copies = Copies(min(_VALUES * capture.item_bytes, _MOST_COPIES))
+        self._messages: Known[Witness, Kept] = Known(capture.run_bytes)
         self.lock = threading.RLock()
         self.process = os.getpid()
         self.bytes = 0
@@ -74,39 +112,16 @@ class RunMemory:
     def forget(self) -> None:
         """Know nothing: what was handed to the store did not get there."""
         self.used: set[str] = set()
-        self._by_id: dict[int, _Seen] = {}
-        self._by_value: dict[Witness, Kept] = {}
+        self._messages.clear()
         self._prompts: dict[str, tuple[list[str], str]] = {}
 
-    def find(self, message: Any, witness: Witness) -> Kept | None:
-        """Return what a message is known as, at the price of a look into a table.
+    def find(self, witness: Witness | None) -> Kept | None:
+        """Return what a message is known as, at the price of a look into a table."""
+        return None if witness is None else self._messages.get(witness)
 
-        Texts cannot change, so where a message is texts alone these are the key: it is
-        found whichever object holds it. Any other is known by the object that it is, as
-        long as its parts are the very same ones.
-        """
-        if _is_text(witness):
-            return self._by_value.get(witness)
-        seen = self._by_id.get(id(message))
-        if seen is None or seen.message() is not message or len(witness) != len(seen.witness):
-            return None
-        # By identity: to ask parts whether they are equal would run the host's code.
-        if any(one is not other for one, other in zip(witness, seen.witness, strict=True)):
-            return None
-        return seen.kept
-
-    def remember(self, message: Any, witness: Witness, kept: Kept) -> None:
+    def remember(self, witness: Witness, kept: Kept) -> None:
         """Know a message from now on."""
-        if len(self._by_value) + len(self._by_id) >= _MOST:
-            return
-        if _is_text(witness):
-            self._by_value[witness] = kept
-            return
-        try:
-            seen = weakref.ref(message)
-        except TypeError:
-            return  # such as a dict; it may be another one of the same id next time
-        self._by_id[id(message)] = _Seen(seen, witness, kept)
+        self._messages.put(witness, kept, witnesses.size_of(witness) + len(kept.text))
 
     def before(self, agent: str, refs: Sequence[str]) -> tuple[str | None, Sequence[str]]:
         """Return the agent's prompt that a prompt goes on from, and what it adds to it."""
@@ -123,18 +138,15 @@ class RunMemory:
             self._prompts[agent] = (refs, ref)
 
 
-def _is_text(witness: Witness) -> bool:
-    # A loop, for this is asked of every message of every prompt.
-    for part in witness:  # noqa: SIM110 - see above
-        if part is not None and part.__class__ is not str:
-            return False
-    return True
-
-
-def memory_of(run: Run) -> RunMemory:
-    """Return what a run has kept so far."""
+def memory_of(run: Run, recorder: Recorder) -> RunMemory:
+    """Return what a run has kept so far with a recorder."""
     memory = run.content
-    # The child of a fork has a copy whose lock nobody may ever let go of.
-    if not isinstance(memory, RunMemory) or memory.process != os.getpid():
-        memory = run.content = RunMemory()
+    # The child of a fork has a copy whose locks nobody may ever let go of, and what another
+    # recorder kept lies in its store, redacted by its rules.
+    if (
+        not isinstance(memory, RunMemory)
+        or memory.recorder is not recorder
+        or memory.process != os.getpid()
+    ):
+        memory = run.content = RunMemory(recorder)
     return memory

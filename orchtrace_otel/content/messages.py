@@ -138,14 +138,13 @@ def look_at_chat(given: Any) -> tuple[Any, ...]:
     """Return what tells whether such a message has changed."""
     if not is_a(given, dict):
         return (given,)
-    calls = given.get("tool_calls")
     return (
-        given.get("role"),
+        given.get("role", "user"),
         given.get("content"),
         given.get("name"),
         given.get("tool_call_id"),
         given.get("reasoning_content") or given.get("reasoning"),
-        *(calls if is_a(calls, list) else ()),
+        given.get("tool_calls") or None,
     )
 
 

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from orchtrace_otel import attributes as a
 from orchtrace_otel._guard import guarded
-from orchtrace_otel.content.memory import Kept, Witness, memory_of
+from orchtrace_otel.content.memory import Kept, memory_of
 from orchtrace_otel.content.messages import joined, with_reason
 from orchtrace_otel.content.tokens import Tokens
 from orchtrace_otel.content.turn import turn_document
 from orchtrace_otel.content.values import CUT, TAKEN, dumped
+from orchtrace_otel.content.witness import of_parts
 from orchtrace_otel.content.writer import New
 
 if TYPE_CHECKING:
@@ -21,8 +22,9 @@ if TYPE_CHECKING:
 Attributes: TypeAlias = dict[str, str]
 Shape: TypeAlias = Callable[[Any], Mapping[str, Any]]
 """Makes a message of the conventions out of the host's, without copying its parts."""
-Look: TypeAlias = Callable[[Any], Witness]
-"""Takes the parts of a host's message that tell whether it has changed; cheap."""
+Look: TypeAlias = Callable[[Any], tuple[Any, ...]]
+"""Takes the parts of a host's message that tell whether it has changed; cheap. `shape` makes
+its message of these alone."""
 
 
 class OpenTurn:
@@ -66,7 +68,7 @@ class OpenTurn:
         self._look = look
         self._model = model
         self._provider = provider
-        self._memory = memory_of(interval.run)
+        self._memory = memory_of(interval.run, recorder)
         self._flags: set[str] = set()
         self._prompt: str | None = None
         self._tools: str | None = None
@@ -81,7 +83,7 @@ class OpenTurn:
         with memory.lock:
             look, find = self._look, memory.find
             kept = [
-                find(one, look(one)) or recorder.message(memory, one, self._shape, look, new)
+                find(of_parts(look(one))) or recorder.message(memory, one, self._shape, look, new)
                 for one in messages
             ]
             refs = [one.ref for one in kept]

@@ -16,6 +16,7 @@ from orchtrace_otel.content.messages import said_by
 from orchtrace_otel.content.opened import Attributes, Look, OpenTurn, Shape
 from orchtrace_otel.content.redaction import Redactor
 from orchtrace_otel.content.values import CUT, Copy, dumped
+from orchtrace_otel.content.witness import of_parts
 from orchtrace_otel.content.writer import Batch, New, Writer
 from orchtrace_otel.forking import afresh_in_children
 
@@ -134,7 +135,7 @@ class Recorder:
         role = "assistant" if is_agent else None
         facts = self._value(scope.run, result, a.CONTENT_REF_CLOSE, key, role)
         if scope.parent is None and a.CONTENT_REF_CLOSE in facts:
-            memory_of(scope.run).result = {a.CONTENT_REF: facts[a.CONTENT_REF_CLOSE]}
+            memory_of(scope.run, self).result = {a.CONTENT_REF: facts[a.CONTENT_REF_CLOSE]}
         if facts:
             scope.set(facts)
 
@@ -147,7 +148,7 @@ class Recorder:
             detail: Why it stopped: a class's name, or the host's own words.
             error: What it ended with.
         """
-        memory = memory_of(run)
+        memory = memory_of(run, self)
         found = dict(memory.result)
         if error is not None:
             told = self.error(run, error) or {}
@@ -164,7 +165,7 @@ class Recorder:
     @guarded
     def stopping(self, run: Run, words: str) -> None:
         """Take the framework's own words for why a run is about to stop."""
-        memory = memory_of(run)
+        memory = memory_of(run, self)
         memory.words = words
         facts = self._value(run, words, a.CONTENT_REF, None, None)
         memory.result = memory.result or facts
@@ -179,7 +180,8 @@ class Recorder:
     ) -> Attributes:
         if not run.is_recording:
             return {}
-        copy = Copy(self._redactor, self.capture.item_bytes)
+        memory = memory_of(run, self)
+        copy = Copy(self._redactor, self.capture.item_bytes, memory.copies)
         held: dict[str, Any] = {"value": copy.of(value)}
         found: Attributes = {}
         if span_key is not None and self.on_spans:
@@ -188,7 +190,6 @@ class Recorder:
         if self.writer is not None:
             if copy.flags:
                 held["flags"] = sorted(copy.flags)
-            memory = memory_of(run)
             with memory.lock:
                 new = self.document("value", held)
                 if self.keep(run, memory, [new]):
@@ -232,18 +233,20 @@ class Recorder:
         self, memory: RunMemory, message: Any, shape: Shape, look: Look, new: list[New]
     ) -> Kept:
         """Return what a message is kept as; adds it to `new` where it has to be put down."""
-        witness = look(message)
-        kept = memory.find(message, witness)
+        witness = of_parts(look(message))
+        kept = memory.find(witness)
         if kept is not None:
             return kept
-        copy = Copy(self._redactor, self.capture.item_bytes)
-        held: dict[str, Any] = copy.of(shape(message))
+        copy = Copy(self._redactor, self.capture.item_bytes, memory.copies)
+        held = copy.whole(shape(message))
         if copy.flags:
             held["flags"] = sorted(copy.flags)
         document = self.document("message", held)
         new.append(document)
         kept = Kept(document.ref, frozenset(copy.flags), document.body if self.on_spans else b"")
-        memory.remember(message, witness, kept)
+        # Another thread of the host's may have changed it between the look and the copy.
+        if witness is not None and of_parts(look(message)) == witness:
+            memory.remember(witness, kept)
         return kept
 
     def copy(self, value: Any) -> tuple[Any, set[str]]:

@@ -16,17 +16,22 @@ import math
 import pathlib
 import uuid
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 import orjson
 
 from orchtrace_otel.content.redaction import REDACTED, Redactor
+
+if TYPE_CHECKING:
+    from orchtrace_otel.content.memory import Copies
 
 CUT: Final = "cut"
 TAKEN: Final = "redacted"
 """Flags: something was too long; something was taken out."""
 
 _DEEPEST: Final = 24
+_SHALLOW: Final = 16
+"""Levels below which nothing is reused: what has a witness is not so deep that it ends there."""
 _MARGIN: Final = 4_096
 """What is redacted beyond the cut, so that no half of a secret is kept."""
 _EACH: Final = 2
@@ -38,22 +43,41 @@ _LONG: Final = 10**8
 _WIDEST: Final = 2**63
 
 
+class Copied(NamedTuple):
+    """A part of a value as it was copied, whole.
+
+    Attributes:
+        json: The copy.
+        flags: Whether something was taken out.
+        cost: Bytes that it took of those that a copy may take up.
+        room: Where more than that are left, nothing of it is cut.
+    """
+
+    json: orjson.Fragment
+    flags: frozenset[str]
+    cost: int
+    room: int
+
+
 class Copy:
     """One copy of a value.
 
     Args:
         redactor: What takes secrets out.
         most: Bytes that it may take up.
+        copies: What is known from earlier copies; mappings and objects may then be JSON
+            already, which `dumped` takes as well.
 
     Attributes:
         flags: `CUT`, `TAKEN`, where either happened.
     """
 
-    __slots__ = ("_left", "_redactor", "flags")
+    __slots__ = ("_copies", "_left", "_redactor", "flags")
 
-    def __init__(self, redactor: Redactor, most: int) -> None:
+    def __init__(self, redactor: Redactor, most: int, copies: Copies | None = None) -> None:
         self._redactor = redactor
         self._left = most
+        self._copies = copies
         self.flags: set[str] = set()
 
     def of(self, value: Any, depth: int = 0) -> Any:
@@ -64,19 +88,51 @@ class Copy:
         self._left -= _EACH
         if value is None or kind is bool:
             return value
-        read = _reader(kind)
+        read = reader_of(kind)
         if read is None:
             return self.text(f"<{kind.__qualname__}>")
         if self._left <= 0 or depth > _DEEPEST:
             self.flags.add(CUT)
             return None
+        if self._copies is not None and depth <= _SHALLOW and read in _NAMED:
+            return self._known(self._copies, read, value, depth)
         return read(self, value, depth)
+
+    def whole(self, value: Mapping[str, Any]) -> dict[str, Any]:
+        """Return a mapping as plain JSON, itself a dict whatever is known of it."""
+        self._left -= _EACH
+        return self.fields(items_of(value), 0)
+
+    def _known(self, copies: Copies, read: Reader, value: Any, depth: int) -> Any:
+        """Return a value as it was copied before, where it is what it was and as much room is."""
+        witness = copies.look(value)
+        if witness is None:
+            return read(self, value, depth)
+        known = copies.values.get(witness)
+        if known is None or known.room >= self._left:
+            return self._anew(copies, witness, read, value, depth)
+        self._left -= known.cost
+        self.flags |= known.flags
+        return known.json
+
+    def _anew(
+        self, copies: Copies, witness: tuple[Any, ...], read: Reader, value: Any, depth: int
+    ) -> Any:
+        before, left = self.flags, self._left
+        self.flags = set()
+        held = read(self, value, depth)
+        flags, self.flags = self.flags, before
+        before |= flags
+        # Another thread of the host's may have changed it between the look and the copy.
+        if CUT in flags or copies.look(value) != witness:
+            return held
+        return copies.remember(witness, dumped(held), frozenset(flags), left - self._left)
 
     def text(self, text: str) -> str:
         """Return a text, redacted and cut."""
         room = max(self._left, 0)
         read = text if len(text) <= room + _MARGIN else text[: room + _MARGIN]
-        kept = self._redactor.text(read)
+        kept = self._redacted(read)
         if kept is not read:
             self.flags.add(TAKEN)
         if read is not text:
@@ -89,6 +145,17 @@ class Copy:
             kept = self._encoded(kept)
         self._left -= len(kept)
         return kept
+
+    def _redacted(self, text: str) -> str:
+        """Return what may be kept of a text; the very text where that is all of it."""
+        if self._copies is None:
+            return self._redactor.text(text)
+        texts = self._copies.texts
+        kept = texts.get(text)
+        if kept is None:
+            kept = self._redactor.text(text)
+            texts.put(text, kept, len(text) if kept is text else len(text) + len(kept))
+        return text if kept == text else kept
 
     def _encoded(self, text: str) -> str:
         """Return a text that UTF-8 can hold, within the bytes that are left."""
@@ -124,10 +191,6 @@ class Copy:
         if len(held) == 2 and type(held[0]) is str and self._redactor.is_secret(held[0]):  # noqa: PLR2004 - a pair, such as a header
             held[1] = self._taken()
         return held
-
-    def pairs(self, value: Mapping[Any, Any], depth: int) -> dict[str, Any]:
-        """Return the items of a mapping, as far as there is room."""
-        return self.fields(_items_of(value), depth)
 
     def fields(self, pairs: Any, depth: int) -> dict[str, Any]:
         """Return names and values, those of secret names taken out."""
@@ -167,26 +230,26 @@ def _class_of(value: object) -> Any:
     return type(value)
 
 
-def _items_of(value: Any) -> Any:
+_ITEMS: Final[tuple[Any, ...]] = (list, tuple, set, frozenset)
+
+
+# -- what is read of a value of the host's, without asking its own code -----------------------
+
+
+def items_of(value: Any) -> Any:
     """Return the items of a dict, whatever its class makes of them."""
     items: Any = _dict.items
     return items(value)
 
 
-_ITEMS: Final[tuple[Any, ...]] = (list, tuple, set, frozenset)
+def value_of(value: Any) -> Any:
+    """Return what a member of an enum stands for."""
+    return object.__getattribute__(value, "_value_")
 
 
-def _of_text(copy: Copy, value: Any, _depth: int) -> Any:
-    return copy.text(str.__str__(value))
-
-
-def _of_enum(copy: Copy, value: Any, depth: int) -> Any:
-    return copy.of(object.__getattribute__(value, "_value_"), depth + 1)
-
-
-def _of_dataclass(copy: Copy, value: Any, depth: int) -> Any:
-    names = (one.name for one in dataclasses.fields(value))
-    return copy.fields(((name, _own(value, name)) for name in names), depth)
+def dataclass_fields_of(value: Any) -> list[tuple[str, Any]]:
+    """Return the fields of a dataclass, and what they hold."""
+    return [(one.name, _own(value, one.name)) for one in dataclasses.fields(value)]
 
 
 def _own(value: Any, name: str) -> Any:
@@ -197,25 +260,72 @@ def _own(value: Any, name: str) -> Any:
         return None
 
 
-def _of_object(copy: Copy, value: Any, depth: int) -> Any:
+def fields_of(value: Any) -> list[tuple[str, Any]]:
+    """Return the fields of an object that keeps them in a dict, those with `_` in front aside."""
     held: dict[str, Any] = object.__getattribute__(value, "__dict__")
-    shown = ((name, item) for name, item in list(held.items()) if not name.startswith("_"))
-    return copy.fields(shown, depth)
+    return [pair for pair in list(held.items()) if pair[0][:1] != "_"]
 
 
-def _of_known(copy: Copy, value: Any, _depth: int) -> Any:
+# -- what reads values of a class; witness.py looks at what each of these reads ---------------
+
+Reader: TypeAlias = Callable[[Copy, Any, int], Any]
+
+
+def of_text(copy: Copy, value: Any, _depth: int) -> Any:
+    """Copy a text of a class of its own."""
+    return copy.text(str.__str__(value))
+
+
+def of_enum(copy: Copy, value: Any, depth: int) -> Any:
+    """Copy what a member of an enum stands for."""
+    return copy.of(value_of(value), depth + 1)
+
+
+def of_number(copy: Copy, value: Any, _depth: int) -> Any:
+    """Copy a number."""
+    return copy.number(value)
+
+
+def of_mapping(copy: Copy, value: Any, depth: int) -> Any:
+    """Copy a dict."""
+    return copy.fields(items_of(value), depth)
+
+
+def of_items(copy: Copy, value: Any, depth: int) -> Any:
+    """Copy a list or a set."""
+    return copy.items(value, depth)
+
+
+def of_bytes(copy: Copy, value: Any, _depth: int) -> Any:
+    """Copy bytes."""
+    return copy.encoded(value)
+
+
+def of_dataclass(copy: Copy, value: Any, depth: int) -> Any:
+    """Copy the fields of a dataclass."""
+    return copy.fields(dataclass_fields_of(value), depth)
+
+
+def of_object(copy: Copy, value: Any, depth: int) -> Any:
+    """Copy the fields of an object."""
+    return copy.fields(fields_of(value), depth)
+
+
+def of_known(copy: Copy, value: Any, _depth: int) -> Any:
+    """Copy what a value of the standard library is as a text."""
     return copy.text(str(value))
 
 
-_Reader = Callable[[Copy, Any, int], Any]
+_NAMED: Final[frozenset[Reader]] = frozenset((of_mapping, of_dataclass, of_object))
+"""What reads names and values: such as messages, whose copies are used again."""
 
-_READERS: Final[tuple[tuple[tuple[type, ...], _Reader], ...]] = (
-    ((enum.Enum,), _of_enum),
-    ((int, float), lambda copy, value, _: copy.number(value)),
-    ((str,), _of_text),
-    ((dict,), lambda copy, value, depth: copy.pairs(value, depth)),
-    (_ITEMS, lambda copy, value, depth: copy.items(value, depth)),
-    ((bytes, bytearray), lambda copy, value, _: copy.encoded(value)),
+_READERS: Final[tuple[tuple[tuple[type, ...], Reader], ...]] = (
+    ((enum.Enum,), of_enum),
+    ((int, float), of_number),
+    ((str,), of_text),
+    ((dict,), of_mapping),
+    (_ITEMS, of_items),
+    ((bytes, bytearray), of_bytes),
 )
 _KNOWN: Final = (
     dt.date,
@@ -226,10 +336,10 @@ _KNOWN: Final = (
     pathlib.PurePath,
 )
 _MOST_KINDS: Final = 4_096
-_readers: Final[dict[type, _Reader | None]] = {}
+_readers: Final[dict[type, Reader | None]] = {}
 
 
-def _reader(kind: type) -> _Reader | None:
+def reader_of(kind: type) -> Reader | None:
     """Return what reads values of a class; None where only the class's name is told."""
     if kind in _readers:
         return _readers[kind]
@@ -239,16 +349,16 @@ def _reader(kind: type) -> _Reader | None:
     return found
 
 
-def _find_reader(kind: Any) -> _Reader | None:
+def _find_reader(kind: Any) -> Reader | None:
     for kinds, reader in _READERS:
         if issubclass(kind, kinds):
             return reader
     if kind.__module__.partition(".")[0] in _STANDARD and issubclass(kind, _KNOWN):
-        return _of_known
+        return of_known
     if dataclasses.is_dataclass(kind):
-        return _of_dataclass
+        return of_dataclass
     has_fields: bool = kind.__dictoffset__ != 0 and "__getattribute__" not in _own_names(kind)
-    return _of_object if has_fields and not issubclass(kind, BaseException) else None
+    return of_object if has_fields and not issubclass(kind, BaseException) else None
 
 
 def _own_names(kind: type) -> set[str]:

@@ -9,7 +9,13 @@ from typing import Annotated, Any
 import pytest
 from langchain_core.language_models import FakeMessagesListChatModel, GenericFakeChatModel
 from langchain_core.language_models.fake import FakeListLLM
-from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
+from langchain_core.messages import (
+    AIMessage,
+    ChatMessage,
+    HumanMessage,
+    SystemMessage,
+    ToolMessage,
+)
 from langchain_core.tools import InjectedToolCallId, tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, MessagesState, StateGraph
@@ -17,9 +23,11 @@ from langgraph.prebuilt import InjectedState, ToolNode
 from langgraph.types import Command, interrupt
 from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
 
+from orchtrace_langgraph import _content
 from orchtrace_otel import content
 from orchtrace_otel.content import Capture, open_store, read_turn
 from orchtrace_otel.content.setup import set_up
+from orchtrace_otel.content.witness import of_parts
 
 CANARY = "canary-9b2d"
 KEY = f"sk-{CANARY}-0123456789abcdef"
@@ -312,3 +320,42 @@ def test_what_a_person_is_asked_and_answers_is_content(traced, on, tmp_path) -> 
         if event.verb == "human_intervention"
     ]
     assert held == [("interrupt", {"may I?": "token=[redacted]"}), ("resume", "you may")]
+
+
+CALL = {"name": "look", "args": {"q": "x"}, "id": "c", "type": "tool_call"}
+UNLIKE = [
+    ChatMessage("x", role="user"),
+    ChatMessage("x", role="critic"),
+    HumanMessage("x"),
+    HumanMessage("x", name="ann"),
+    AIMessage("x"),
+    AIMessage("x", tool_calls=[CALL]),
+    AIMessage([CALL]),
+    AIMessage("", tool_calls=[CALL]),
+    AIMessage("x", additional_kwargs={"reasoning_content": "why"}),
+    AIMessage(["x", {"type": "text", "text": "y"}]),
+    ToolMessage("x", tool_call_id="c"),
+    ToolMessage("x", tool_call_id="d"),
+    "x",
+    {"role": "system", "content": "x"},
+    {"role": "user", "content": "x", "tool_calls": [{"id": "c", "function": {"name": "f"}}]},
+    {"role": "user", "content": "x", "tool_calls": ({"id": "c"},)},
+]
+
+
+def test_messages_that_are_unlike_look_unlike() -> None:
+    """What is known of one is never taken for the other, be they equal in all but one thing."""
+    known: dict[Any, Any] = {}
+    for message in UNLIKE:
+        seen = of_parts(_content.look(message))
+        assert seen is not None
+        assert known.setdefault(seen, _content.shape(message)) == _content.shape(message)
+    assert len(known) == len(UNLIKE)
+
+    class Odd:
+        """A prompt that is neither a message nor a text."""
+
+        def __init__(self, **fields: Any) -> None:
+            self.__dict__.update(fields)
+
+    assert of_parts(_content.look(Odd(said="x"))) != of_parts(_content.look(Odd(said="y")))

@@ -270,5 +270,5 @@ def test_nothing_is_written_after_a_shutdown(tmp_path: Any) -> None:
     recorder.shutdown(10)
     from orchtrace_otel.content.memory import RunMemory
 
-    assert not recorder.writer.put(Batch("r", ["a"], [], RunMemory()))
+    assert not recorder.writer.put(Batch("r", ["a"], [], RunMemory(recorder)))
     assert len(open_store(tmp_path)) == 0

@@ -1,0 +1,110 @@
+"""A call that gives back a coroutine or a future is open until that is done."""
+
+import asyncio
+import concurrent.futures
+import inspect
+from collections.abc import Coroutine
+from typing import Any
+
+import pytest
+
+import orchtrace_otel as orchtrace
+from tests.trees import recording
+from tests.unit.decorators.crew import CANARY, openings
+
+
+def test_a_plain_function_that_gives_back_a_coroutine_is_open_until_it_is_awaited() -> None:
+    """The agent's work is the coroutine's."""
+
+    async def work() -> str:
+        await search_later()
+        return "done"
+
+    @orchtrace.agent
+    def later() -> Coroutine[Any, Any, str]:
+        return work()
+
+    @orchtrace.agent("searcher")
+    async def search_later() -> None: ...
+
+    with recording() as captured:
+        coroutine = later()
+        assert inspect.iscoroutine(coroutine)
+        assert asyncio.run(coroutine) == "done"
+    assert openings(captured) == ["orchestrator#1 begin", "later#1 spawn", "searcher#1 spawn"]
+
+
+def test_a_coroutine_that_nobody_awaits_ends_its_call() -> None:
+    """Python warns as it did without us; no span and no run is left open."""
+
+    async def work() -> None: ...
+
+    @orchtrace.agent
+    def later() -> Coroutine[Any, Any, None]:
+        return work()
+
+    with recording() as captured:
+        with pytest.warns(RuntimeWarning, match="work' was never awaited") as warned:
+            later()
+        assert len(warned) == 1
+        assert captured.open == {}
+    assert captured.trace.events[-1]["status"] == "cancelled"
+
+
+@pytest.mark.parametrize("way_out", ["result", "error", "cancelled"])
+def test_a_function_that_gives_back_a_future_is_open_until_it_is_done(way_out: str) -> None:
+    """The future is the very object, and how it ends is how the agent ends."""
+
+    async def main() -> None:
+        future = asyncio.get_running_loop().create_future()
+
+        @orchtrace.agent
+        def later() -> "asyncio.Future[str]":
+            return future
+
+        assert later() is future
+        settle(future, way_out)
+        await asyncio.wait([future])
+
+    with recording() as captured:
+        asyncio.run(main())
+    assert captured.trace.events[-2]["status"] == {"result": "ok"}.get(way_out, way_out)
+
+
+@pytest.mark.parametrize("way_out", ["result", "error", "cancelled"])
+def test_a_function_that_gives_back_a_pools_future_is_open_until_it_is_done(way_out: str) -> None:
+    """A concurrent future is no different."""
+    future: concurrent.futures.Future[str] = concurrent.futures.Future()
+
+    @orchtrace.agent
+    def later() -> "concurrent.futures.Future[str]":
+        return future
+
+    with recording() as captured:
+        assert later() is future
+        settle(future, way_out)
+    assert captured.trace.events[-2]["status"] == {"result": "ok"}.get(way_out, way_out)
+
+
+def settle(future: Any, way_out: str) -> None:
+    if way_out == "result":
+        future.set_result("done")
+    elif way_out == "error":
+        future.set_exception(ValueError(CANARY))
+    else:
+        future.cancel()
+        if isinstance(future, concurrent.futures.Future):
+            future.set_running_or_notify_cancel()
+
+
+@pytest.mark.swallows_errors
+def test_something_that_only_looks_like_a_future_comes_back_all_the_same() -> None:
+    """Its call ends there and then."""
+
+    class Odd:
+        def add_done_callback(self) -> None: ...
+
+    odd = Odd()
+    with recording() as captured:
+        assert orchtrace.agent(lambda: odd, name="odd")() is odd
+    assert captured.trace.events[-1]["status"] == "ok"

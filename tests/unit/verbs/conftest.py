@@ -1,0 +1,12 @@
+"""What tests of verbs share: warnings that come again."""
+
+import pytest
+
+from orchtrace_otel import _guard
+
+
+@pytest.fixture(autouse=True)
+def warnings_come_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let each test see the warnings that a process gives once."""
+    monkeypatch.setattr(_guard, "_told", set())
+    monkeypatch.setattr(_guard, "swallowed", type(_guard.swallowed)())

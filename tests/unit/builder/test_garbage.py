@@ -30,7 +30,6 @@ GARBAGE = st.one_of(
     ).map(tuple),
     st.dictionaries(st.text(max_size=2), st.integers(), max_size=2),
 )
-
 OURS = st.sampled_from(
     sorted(value for name, value in vars(a).items() if name.isupper() and isinstance(value, str))
 )

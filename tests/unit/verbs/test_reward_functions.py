@@ -57,9 +57,7 @@ class Judge:
 
 
 _JUDGE = f"{__name__}.Judge"
-
 _LAMBDA = rf"{re.escape(__name__)}\.<lambda>:\d+"
-
 _OUT = "it is left out, with the flag reward_failed:"
 
 

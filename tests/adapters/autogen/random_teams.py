@@ -1,38 +1,35 @@
-"""Random teams of every kind, and the record that their participants keep themselves.
-
-A participant notes when it was asked and when it answered, a team when its stream
-begins and ends: who triggered whom follows from that alone, by the rules of each kind of
-team written down once more here. Nothing of the adapter is looked at.
-"""
+"""Random teams of every kind, in and behind each other."""
 
 import asyncio
 import itertools
 import json
 import random
-from collections import Counter, deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import autogen_agentchat
-from autogen_agentchat.agents import AssistantAgent, BaseChatAgent, SocietyOfMindAgent
-from autogen_agentchat.base import Response
 from autogen_agentchat.conditions import MaxMessageTermination
-from autogen_agentchat.messages import HandoffMessage, TextMessage
-from autogen_agentchat.teams import (
-    DiGraphBuilder,
-    GraphFlow,
-    MagenticOneGroupChat,
-    RoundRobinGroupChat,
-    SelectorGroupChat,
-    Swarm,
-)
+from autogen_agentchat.messages import HandoffMessage
+from autogen_agentchat.teams import DiGraphBuilder
 from autogen_agentchat.tools import AgentTool, TeamTool
-from autogen_core import CancellationToken, FunctionCall
+from autogen_core import FunctionCall
 from autogen_core.models import CreateResult, ModelFamily, RequestUsage
 from autogen_core.tools import FunctionTool
 from autogen_ext.models.replay import ReplayChatCompletionClient
 
 import orchtrace_otel as orchtrace
+from tests.adapters.autogen.noted_turns import CalledFloor, Floor, FlowFloor, Link, Nobody, Record
+from tests.adapters.autogen.noting_teams import (
+    Actor,
+    Assistant,
+    NotedFlow,
+    NotedMagentic,
+    NotedRoundRobin,
+    NotedSelector,
+    NotedSwarm,
+    Society,
+)
 
 NESTS = not autogen_agentchat.__version__.startswith("0.6")
 """Whether a team may take part in a team."""
@@ -45,275 +42,6 @@ MODEL = {
     "structured_output": False,
     "family": ModelFamily.UNKNOWN,
 }
-
-
-class Turn(NamedTuple):
-    """The how-many-th turn of a participant or team it is."""
-
-    name: str
-    number: int
-
-
-Turns = frozenset[Turn]
-
-
-class Record:
-    """What the participants of one run noted.
-
-    Attributes:
-        triggers: Whose answers, or whose call, led to each turn.
-        informants: Whose messages a participant read in each turn.
-        tools: How many tool calls were made in each turn.
-        said: The turn in which each message was said, by its id.
-        now: The turn that each participant is in, or was in last.
-    """
-
-    def __init__(self) -> None:
-        self.triggers: dict[Turn, Turns] = {}
-        self.informants: dict[Turn, Turns] = {}
-        self.tools: Counter[Turn] = Counter()
-        self.said: dict[str, Turn] = {}
-        self.now: dict[str, Turn] = {}
-
-    def begin(self, name: str) -> Turn:
-        """Begin the next turn of `name`."""
-        last = self.now.get(name)
-        turn = self.now[name] = Turn(name, 1 if last is None else last.number + 1)
-        return turn
-
-    def read(self, turn: Turn, messages: Sequence[Any]) -> None:
-        """Note what was read; what the user or an orchestrator said has no turn."""
-        known = (self.said.get(message.id) for message in messages)
-        self.informants[turn] = frozenset(said for said in known if said is not None)
-
-
-class Floor:
-    """Where the participants of one team speak, one after the other."""
-
-    def __init__(self, record: Record, team: str) -> None:
-        self.record = record
-        self.team = team
-        self.answered: list[tuple[Turn, str]] = []
-
-    def causes(self, turn: Turn) -> Turns:
-        """Return who triggers the turn that begins now: the latest answer, else the team."""
-        return frozenset({self.answered[-1][0] if self.answered else self.record.now[self.team]})
-
-    def restart(self) -> None:
-        """Forget the answers: the team runs again."""
-        self.answered.clear()
-
-    def forget(self) -> None:
-        """Begin anew: the team was reset."""
-        self.answered.clear()
-
-    def ask(self, name: str, messages: Sequence[Any] = ()) -> Turn:
-        """Note that a participant was asked."""
-        turn = self.record.begin(name)
-        self.record.triggers[turn] = self.causes(turn)
-        self.record.read(turn, messages)
-        return turn
-
-    def answer(self, turn: Turn, text: str, message_id: str | None = None) -> None:
-        """Note that it answered."""
-        self.answered.append((turn, text))
-        if message_id is not None:
-            self.record.said[message_id] = turn
-
-
-class Link(NamedTuple):
-    """An edge of a flow, as the test drew it."""
-
-    source: str
-    target: str
-    word: str | None
-    group: str
-    is_any: bool
-
-
-class FlowFloor(Floor):
-    """Where the participants of a flow speak: the flow's rules say who releases whom."""
-
-    def __init__(self, record: Record, team: str, links: Sequence[Link], start: str) -> None:
-        super().__init__(record, team)
-        self.links = links
-        self.start = start
-        self._seen = 0
-        self._done: dict[str, set[tuple[str, str]]] = {}
-        self.forget()
-
-    def forget(self) -> None:
-        """Begin anew: the flow is over, or was reset.
-
-        Which groups of edges had released somebody is what AutoGen does not forget: who is
-        asked next starts these anew, whatever came for them since.
-        """
-        self._take_in()
-        self.answered.clear()
-        self._seen = 0
-        self._ready: deque[tuple[str, Turns]] = deque()
-        self._active: list[str] = []
-        self._got: dict[tuple[str, str], list[Turn]] = {}
-        self._queued: set[tuple[str, str]] = set()
-        self._released: dict[str, deque[Turns]] = {}
-        self._before: set[Turn] = set()
-
-    def restart(self) -> None:
-        """Begin, or go on where a limit cut the flow off: what was ready is asked for now."""
-        again = frozenset({self.record.now[self.team]})
-        self._take_in()
-        if not self._ready:
-            self.forget()
-            self._ready.append((self.start, again))
-        else:
-            self._ready = deque((name, turns | again) for name, turns in self._ready)
-        self._before |= {turn for turn, _ in self.answered}
-        self.answered.clear()
-        self._seen = 0
-        self._select()
-
-    def causes(self, turn: Turn) -> Turns:
-        if self._take_in() and not self._active:
-            self._select()
-        released = self._released[turn.name].popleft()
-        # Those of an earlier call of the team led to what it does in this one.
-        own = self.record.now[self.team]
-        self.record.triggers[own] |= released & self._before
-        return released
-
-    def _take_in(self) -> int:
-        """Let what was answered since the last time release others; return how many did."""
-        new = self.answered[self._seen :]
-        self._seen = len(self.answered)
-        for answer in new:
-            self._arrive(*answer)
-        return len(new)
-
-    def _arrive(self, turn: Turn, text: str) -> None:
-        for link in self.links:
-            if link.source != turn.name or (link.word is not None and link.word not in text):
-                continue
-            key = (link.target, link.group)
-            if link.is_any:
-                if key not in self._queued:
-                    self._queued.add(key)
-                    self._release(key, [turn])
-                continue
-            got = self._got.setdefault(key, [])
-            got.append(turn)
-            if len(got) == sum((other.target, other.group) == key for other in self.links):
-                self._release(key, got)
-        self._active.remove(turn.name)
-
-    def _release(self, key: tuple[str, str], turns: Sequence[Turn]) -> None:
-        self._done.setdefault(key[0], set()).add(key)
-        self._ready.append((key[0], frozenset(turns)))
-
-    def _select(self) -> None:
-        while self._ready:
-            name, turns = self._ready.popleft()
-            self._active.append(name)
-            self._released.setdefault(name, deque()).append(turns)
-            for key in self._done.pop(name, ()):
-                self._got.pop(key, None)
-                self._queued.discard(key)
-
-
-class CalledFloor(Floor):
-    """Where something speaks that an agent's turn calls: the call triggers it."""
-
-    def causes(self, turn: Turn) -> Turns:
-        return frozenset({self.record.now[self.team]})
-
-
-class Actor(BaseChatAgent):
-    """An agent without a model that takes its time, and may hand over."""
-
-    def __init__(self, name: str, floor: Floor, act: Callable[[], Any]) -> None:
-        super().__init__(name, f"agent {name}")
-        self.floor = floor
-        self.act = act
-
-    @property
-    def produced_message_types(self):
-        return (TextMessage, HandoffMessage)
-
-    async def on_messages(self, messages, cancellation_token: CancellationToken) -> Response:
-        turn = self.floor.ask(self.name, messages)
-        said = await self.act()
-        if isinstance(said, str):
-            said = TextMessage(content=said, source=self.name)
-        self.floor.answer(turn, said.content, said.id)
-        return Response(chat_message=said)
-
-    async def on_reset(self, cancellation_token: CancellationToken) -> None:
-        """Nothing is kept."""
-
-
-def _noting(kind: type[Any]) -> type[Any]:
-    """Return a kind of AutoGen's agents that notes its turns."""
-
-    class Noting(kind):
-        floor: Floor
-
-        async def on_messages_stream(self, messages, cancellation_token):
-            turn = self.floor.ask(self.name, messages)
-            said = None
-            async for item in super().on_messages_stream(messages, cancellation_token):
-                if isinstance(item, Response):
-                    said = item.chat_message
-                yield item
-            text = getattr(said, "content", None)
-            self.floor.answer(turn, text if isinstance(text, str) else "", said.id)
-
-    return Noting
-
-
-Assistant = _noting(AssistantAgent)
-Society = _noting(SocietyOfMindAgent)
-
-
-class Noted:
-    """Mixed into a team that is called by an agent or takes part in a team."""
-
-    around: Floor
-    own: Floor
-    label: str
-
-    async def run_stream(self, **kwargs: Any):
-        turn = self.around.record.begin(self.label)
-        self.around.record.triggers[turn] = self.around.causes(turn)
-        self.own.restart()
-        if not isinstance(self.around, CalledFloor | Nobody):
-            # What an agent hands to a team of its own is a task, not a message.
-            self.around.record.read(turn, kwargs["task"])
-        async for item in super().run_stream(**kwargs):
-            yield item
-        self.around.answer(turn, "")
-
-    async def reset(self) -> None:
-        await super().reset()
-        self.own.forget()
-
-
-class NotedRoundRobin(Noted, RoundRobinGroupChat):
-    """A round-robin team that notes its turns."""
-
-
-class NotedSelector(Noted, SelectorGroupChat):
-    """A selector's team that notes its turns."""
-
-
-class NotedSwarm(Noted, Swarm):
-    """A swarm that notes its turns."""
-
-
-class NotedFlow(Noted, GraphFlow):
-    """A flow that notes its turns."""
-
-
-class NotedMagentic(Noted, MagenticOneGroupChat):
-    """Magentic-One's team that notes its turns."""
 
 
 class Client(ReplayChatCompletionClient):
@@ -333,13 +61,6 @@ def _result(content: str | list[FunctionCall]) -> CreateResult:
     usage = RequestUsage(prompt_tokens=3, completion_tokens=2)
     reason = "stop" if isinstance(content, str) else "function_calls"
     return CreateResult(finish_reason=reason, content=content, usage=usage, cached=False)
-
-
-class Nobody(Floor):
-    """Where the outermost team stands: nobody triggers it."""
-
-    def causes(self, turn: Turn) -> Turns:
-        return frozenset()
 
 
 class Builder:
@@ -601,81 +322,3 @@ INNER = ("round_robin", "selector", "flow", "magentic")
 def seeds(count: int) -> Iterator[tuple[int, str]]:
     """Yield a seed and a kind for each of so many teams; each kind equally often."""
     return zip(range(count), itertools.cycle(KINDS), strict=False)
-
-
-class Read:
-    """What a trace's JSON says about causes, by the definition of triggers alone.
-
-    The triggers of an activation are the owners of the sources of all edges other than
-    temporal, message and return into events that it owns, its own descendants aside,
-    followed back (there through return too) through instants that an orchestrator around
-    it owns.
-    """
-
-    def __init__(self, trace: Mapping[str, Any]) -> None:
-        self.events = {event["id"]: event for event in trace["events"]}
-        self.parents: dict[str, str | None] = {}
-        self.names: dict[str, Turn] = {}
-        counted: Counter[str] = Counter()
-        opened = [e for e in trace["events"] if e["id"] == f"{e.get('activation')}.open"]
-        for event in opened:
-            counted[event["to"]] += 1
-            self.names[event["activation"]] = Turn(event["to"], counted[event["to"]])
-            self.parents[event["activation"]] = event.get("parent")
-        self.into: dict[str, list[tuple[str, str]]] = {}
-        self.owned: dict[str, list[str]] = {}
-        for edge in trace["edges"]:
-            self.into.setdefault(edge["dst"], []).append((edge["type"], edge["src"]))
-        for event in trace["events"]:
-            self.owned.setdefault(event["activation"], []).append(event["id"])
-
-    def _around(self, activation: str) -> list[str]:
-        found = []
-        parent = self.parents[activation]
-        while parent is not None:
-            found.append(parent)
-            parent = self.parents[parent]
-        return found
-
-    def triggers(self) -> dict[Turn, Turns]:
-        """Return whose work each activation follows from."""
-        return {turn: self._triggers(own) for own, turn in self.names.items()}
-
-    def _triggers(self, own: str) -> Turns:
-        found: set[str] = set()
-        around = self._around(own)
-        open_ends = [
-            source
-            for event in self.owned[own]
-            for kind, source in self.into.get(event, ())
-            if kind not in {"temporal", "message", "return"}
-        ]
-        seen: set[str] = set()
-        while open_ends:
-            source = open_ends.pop()
-            owner = self.events[source]["activation"]
-            if source in seen or owner == own or own in self._around(owner):
-                continue
-            seen.add(source)
-            if "." not in source and owner in around:
-                more = self.into.get(source, ())
-                open_ends += [cause for kind, cause in more if kind not in {"temporal", "message"}]
-            else:
-                found.add(owner)
-        return frozenset(self.names[owner] for owner in found)
-
-    def informants(self) -> dict[Turn, Turns]:
-        """Return whose messages each activation read."""
-        return {
-            turn: frozenset(
-                self.names[self.events[source]["activation"]]
-                for kind, source in self.into.get(f"{own}.open", ())
-                if kind == "message"
-            )
-            for own, turn in self.names.items()
-        }
-
-    def tools(self) -> Counter[Turn]:
-        """Return how many tools each activation called."""
-        calls = (e["activation"] for e in self.events.values() if e["verb"] == "tool_call")
-        return Counter(self.names[own] for own in calls)

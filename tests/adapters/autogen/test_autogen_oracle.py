@@ -11,7 +11,8 @@ from autogen_agentchat.messages import HandoffMessage
 from autogen_agentchat.teams import RoundRobinGroupChat, Swarm
 from autogen_core import SingleThreadedAgentRuntime
 
-from tests.adapters.autogen.random_teams import Builder, Read, seeds
+from tests.adapters.autogen.random_teams import Builder, seeds
+from tests.adapters.autogen.read_causes import Read
 
 TEAMS = int(os.environ.get("ORCHTRACE_RANDOM_TEAMS", "60"))
 """How many teams; `make test-causality` asks for more."""

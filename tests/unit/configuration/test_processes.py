@@ -1,0 +1,254 @@
+"""Providers that are global, the environment and forks, in a process of its own."""
+
+import os
+
+import pytest
+
+from tests.processes import run
+from tests.unit.configuration.teams import TEAM
+
+
+def test_bare_decorators_set_no_provider_and_record_nothing() -> None:
+    """They are called as they are, and a host may still set its own provider."""
+    assert (
+        run(
+            TEAM
+            + """
+print(team(), type(trace.get_tracer_provider()).__name__)
+"""
+        )
+        == "None ProxyTracerProvider\n"
+    )
+
+
+def test_a_provider_that_the_host_sets_later_is_honoured() -> None:
+    """Spans go through it from then on, with no call of ours."""
+    assert (
+        run(
+            TEAM
+            + """
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+print(team())
+memory = InMemorySpanExporter()
+provider = TracerProvider()
+provider.add_span_processor(SimpleSpanProcessor(memory))
+trace.set_tracer_provider(provider)
+print(team() is not None, [span.name for span in memory.get_finished_spans()])
+"""
+        )
+        == "None\nTrue ['stop', 'invoke_workflow team']\n"
+    )
+
+
+def test_configure_makes_and_sets_a_provider_where_there_is_none() -> None:
+    """And shuts it down again; without an OTEL variable no exporter of spans is added."""
+    assert (
+        run(
+            TEAM
+            + """
+orchtrace.configure(exporters=[])
+from orchtrace_otel import configuration
+provider = trace.get_tracer_provider()
+print(type(provider).__module__, configuration._span_exporters(provider))
+print(team() is not None)
+orchtrace.configure(exporters=[])
+print(trace.get_tracer_provider() is provider)
+orchtrace.shutdown()
+print(team())
+orchtrace.configure(exporters=[])
+print(trace.get_tracer_provider() is provider, team() is not None)
+"""
+        )
+        == "opentelemetry.sdk.trace []\nTrue\nTrue\nNone\nTrue True\n"
+    )
+
+
+EXPORTERS = """
+import logging, sys
+logging.basicConfig(format="%(message)s", stream=sys.stdout)
+orchtrace.configure(exporters=[])
+from orchtrace_otel import configuration
+exporters = configuration._span_exporters(trace.get_tracer_provider())
+print([" ".join(kind.__module__ for kind in type(one).__mro__) for one in exporters])
+orchtrace.shutdown()
+"""
+ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"
+
+
+@pytest.mark.parametrize(
+    ("environment", "said"),
+    [
+        ({"OTEL_TRACES_EXPORTER": "console"}, "opentelemetry.sdk.trace.export"),
+        ({"OTEL_TRACES_EXPORTER": "none"}, "[]"),
+        (
+            {"OTEL_TRACES_EXPORTER": "zipkin"},
+            "OTEL_TRACES_EXPORTER must name exporters of spans that are installed (console, ",
+        ),
+        ({"OTEL_TRACES_EXPORTER": "otlp_proto_grpc"}, "opentelemetry.exporter.otlp.proto.grpc"),
+        (
+            {"OTEL_EXPORTER_OTLP_PROTOCOL": "http/json", ENDPOINT: "http://127.0.0.1:1"},
+            "OTEL_EXPORTER_OTLP_PROTOCOL must be http/protobuf or grpc, got 'http/json'; ",
+        ),
+        (
+            {ENDPOINT: "127.0.0.1:1"},
+            "OTEL_EXPORTER_OTLP_ENDPOINT must begin with http:// or https://, got one that does",
+        ),
+    ],
+    ids=str,
+)
+def test_what_otel_variables_ask_of_a_provider_made_here_is_done_or_said(
+    environment: dict[str, str], said: str
+) -> None:
+    """Nothing that somebody asked for is left out in silence."""
+    assert said in run(TEAM + EXPORTERS, **environment)
+
+
+def test_what_the_sdk_refuses_of_its_environment_is_an_error_of_ours() -> None:
+    """As for any other wrong variable; it names it, and no provider is set."""
+    code = """
+try:
+    orchtrace.configure(exporters=[])
+except orchtrace.ConfigError as error:
+    print(error, type(trace.get_tracer_provider()).__name__)
+"""
+    said = run(TEAM + code, OTEL_SPAN_LINK_COUNT_LIMIT="many")
+    assert "OTEL_SPAN_LINK_COUNT_LIMIT" in said
+    assert said.endswith("ProxyTracerProvider\n")
+
+
+def test_an_exporter_of_spans_that_does_not_open_is_an_error_of_ours() -> None:
+    """It names the variable and the class of the error; no provider is set."""
+    code = """
+from importlib.metadata import EntryPoint
+from orchtrace_otel import provider
+entry = EntryPoint("mine", "decimal:Decimal.from_float", provider.GROUP)
+provider.span_exporters = lambda: {"mine": entry}
+try:
+    orchtrace.configure(exporters=[])
+except orchtrace.ConfigError as error:
+    print(error, type(trace.get_tracer_provider()).__name__)
+"""
+    assert run(TEAM + code, OTEL_TRACES_EXPORTER="mine") == (
+        "OTEL_TRACES_EXPORTER must name exporters that open, got 'mine' (TypeError); "
+        "`orchtrace doctor` says more, or leave it out ProxyTracerProvider\n"
+    )
+
+
+def test_the_disabled_sdk_is_honoured() -> None:
+    """No span, no provider, no exporter, whatever is configured; arguments are still checked."""
+    assert (
+        run(
+            TEAM
+            + """
+orchtrace.configure(exporters=[])
+print(team(), type(trace.get_tracer_provider()).__name__)
+from opentelemetry.sdk.trace import TracerProvider
+trace.set_tracer_provider(TracerProvider())
+print(team())
+try:
+    orchtrace.configure(exporters="x")
+except orchtrace.ConfigError as error:
+    print(error)
+orchtrace.flush(), orchtrace.shutdown()
+""",
+            OTEL_SDK_DISABLED="true",
+        )
+        == "None ProxyTracerProvider\nNone\n"
+        "exporters must be a list, got 'x'; write exporters=[...]\n"
+    )
+
+
+def test_a_host_may_set_its_provider_after_configure_was_given_one() -> None:
+    """What was configured counts, and the host's own provider is untouched."""
+    assert (
+        run(
+            TEAM
+            + """
+from opentelemetry.sdk.trace import TracerProvider
+mine, theirs = TracerProvider(), TracerProvider()
+orchtrace.configure(tracer_provider=mine, exporters=[])
+trace.set_tracer_provider(theirs)
+print(team() is not None, trace.get_tracer_provider() is theirs)
+print(theirs._active_span_processor._span_processors)
+"""
+        )
+        == "True True\n()\n"
+    )
+
+
+FORK = (
+    TEAM
+    + """
+import os, sys, time
+class Kept:
+    traces = []
+    def export(self, trace): self.traces.append(trace.trace_id)
+    def amend(self, run_id, reward): pass
+    def flush(self, timeout_s): pass
+    def shutdown(self): pass
+kept = Kept()
+orchtrace.configure(exporters=[kept])
+def child(work):
+    sys.stdout.flush()
+    pid = os.fork()
+    if pid == 0:
+        work()
+        sys.stdout.flush()
+        os._exit(0)
+    assert os.waitpid(pid, 0)[1] == 0
+"""
+)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_a_forked_child_delivers_its_own_runs_and_none_of_the_parents() -> None:
+    """What the parent had queued is the parent's to deliver."""
+    assert (
+        run(
+            FORK
+            + """
+team()
+def work():
+    kept.traces.clear()
+    own = team()
+    print("child", orchtrace.flush(5), kept.traces == [own])
+child(work)
+print("parent", orchtrace.flush(5), len(kept.traces))
+"""
+        )
+        == "child True True\nparent True 1\n"
+    )
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_a_run_that_is_open_at_a_fork_is_finished_by_the_parent_alone() -> None:
+    """A child in the middle of the run hangs nowhere and duplicates nothing."""
+    assert (
+        run(
+            FORK
+            + """
+@orchtrace.agent
+def inner(): return 1
+
+@orchtrace.team
+def outer():
+    pid = os.fork()
+    inner()
+    return pid
+
+sys.stdout.flush()
+pid = outer()
+if pid == 0:
+    done = orchtrace.flush(5)
+    orchtrace.shutdown()
+    print("child", done, len(kept.traces))
+    sys.stdout.flush()
+    os._exit(0)
+os.waitpid(pid, 0)
+print("parent", orchtrace.flush(5), len(kept.traces))
+"""
+        )
+        == "child True 0\nparent True 1\n"
+    )

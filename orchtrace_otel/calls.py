@@ -17,6 +17,8 @@ from orchtrace_otel.spans import Activation, Run, Scope
 if TYPE_CHECKING:
     from opentelemetry.context import Context
 
+    from orchtrace_otel.methods import Method
+
 MARK: Final = "__orchtrace__"
 """Attribute of a traced function that holds its `Plan`."""
 
@@ -33,6 +35,7 @@ class Plan:
         tags: The team's own keys and values.
         reward: Given what a run returned, a number or numbers by component.
         replay_safe: Whether replays may call the tool again.
+        method: How to tell the object from the arguments, where it is or may be a method.
     """
 
     kind: str
@@ -42,6 +45,7 @@ class Plan:
     tags: Mapping[str, str] | None = None
     reward: Callable[[Any], float | Mapping[str, float]] | None = None
     replay_safe: bool = False
+    method: Method | None = None
 
 
 @guarded
@@ -71,8 +75,23 @@ def open_call(
     else:
         opened = _open_agent(plan, owner, caller, flow, context)
     if gate.recorder is not None:
-        gate.recorder.given(opened, owner, args, kwargs)
+        _capture(plan, opened, owner, args, kwargs)
     return opened
+
+
+@guarded
+def _capture(
+    plan: Plan, scope: Scope, owner: object, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+) -> None:
+    """Keep what a call was given, where content is on; its object is no part of that."""
+    recorder = gate.active()
+    if recorder is None:
+        return
+    if plan.method is not None:
+        args, kwargs = plan.method.arguments(args, kwargs)
+    elif args and owner is not None and args[0] is owner:
+        args = args[1:]
+    recorder.given(scope, args, kwargs)
 
 
 def _open_agent(
@@ -121,7 +140,7 @@ def _open_run(
         scope = _open_agent(plan, owner, scope, scope.flow, scope.context)
     run.caller = scope
     if gate.recorder is not None:
-        gate.recorder.given(scope, owner, args, kwargs)
+        _capture(plan, scope, owner, args, kwargs)
     return scope
 
 

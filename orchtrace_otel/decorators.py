@@ -26,6 +26,7 @@ from orchtrace_otel import adapter as adapters
 from orchtrace_otel._arguments import check_judge, check_tags, check_text
 from orchtrace_otel.calls import Plan
 from orchtrace_otel.errors import ConfigError
+from orchtrace_otel.methods import method_of
 from orchtrace_otel.wrapping import SELF, trace_function
 
 F = TypeVar("F")
@@ -121,7 +122,8 @@ def _decorate(kind: str, target: Any, name: Any, **facts: Any) -> Any:
         raise ConfigError(msg)
 
     def decorate(target: Any) -> Any:
-        return _apply(Plan(kind, name or _name_of(target), **facts), target)
+        plan = Plan(kind, name or _name_of(target), method=method_of(target), **facts)
+        return _apply(plan, target)
 
     return decorate if target is None else decorate(target)
 

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from opentelemetry.context import Context
 
     from orchtrace_otel.calls import Plan
+    from orchtrace_otel.methods import Method
 
 _RECORDING: Final = otel_context.create_key("orchtrace-recording")
 _PLAYBACK: Final = otel_context.create_key("orchtrace-playback")
@@ -162,7 +163,7 @@ def recording() -> Recording | None:
 
 
 def hold_tool(
-    name: str, function: Callable[..., Any], *, is_safe: bool, is_method: bool = False
+    name: str, function: Callable[..., Any], *, is_safe: bool, method: Method | None = None
 ) -> Callable[..., Any]:
     """Return a tool that is recorded and played back, of the same kind and signature.
 
@@ -172,23 +173,13 @@ def hold_tool(
         name: The tool's name.
         function: The tool.
         is_safe: Whether replays may call it.
-        is_method: Whether its first argument is the object it belongs to, which is no
-            argument of the tool.
+        method: How to tell the object that it belongs to, which is no argument of the tool.
     """
     if inspect.isasyncgenfunction(function) or inspect.isgeneratorfunction(function):
         return function
-    first = 1 if is_method or _takes_self(function) else 0
     if inspect.iscoroutinefunction(function):
-        return _hold_coroutine(name, function, first, is_safe=is_safe)
-    return _hold_function(name, function, first, is_safe=is_safe)
-
-
-def _takes_self(function: Callable[..., Any]) -> bool:
-    try:
-        names = list(inspect.signature(function).parameters)
-    except (TypeError, ValueError):  # some written in C have none
-        return False
-    return names[:1] in (["self"], ["cls"])
+        return _hold_coroutine(name, function, method, is_safe=is_safe)
+    return _hold_function(name, function, method, is_safe=is_safe)
 
 
 def refuse_stream(plan: Plan) -> None:
@@ -205,46 +196,53 @@ def refuse_stream(plan: Plan) -> None:
 
 
 def _hold_function(
-    name: str, function: Callable[..., Any], first: int, *, is_safe: bool
+    name: str, function: Callable[..., Any], method: Method | None, *, is_safe: bool
 ) -> Callable[..., Any]:
     @functools.wraps(function)
     def held(*args: Any, **kwargs: Any) -> Any:
         context = otel_context.get_current()
         playback: Any = context.get(_PLAYBACK)
         if playback is not None and not is_safe:
-            return playback.result(name, args[first:], kwargs)
+            return playback.result(name, *_asked(method, args, kwargs))
         recording: Any = context.get(_RECORDING)
         if recording is None:
             return function(*args, **kwargs)
         try:
             result = function(*args, **kwargs)
         except Exception as error:
-            recording.keep(name, args[first:], kwargs, None, error)
+            recording.keep(name, *_asked(method, args, kwargs), None, error)
             raise
-        recording.keep(name, args[first:], kwargs, result)
+        recording.keep(name, *_asked(method, args, kwargs), result)
         return result
 
     return held
 
 
 def _hold_coroutine(
-    name: str, function: Callable[..., Any], first: int, *, is_safe: bool
+    name: str, function: Callable[..., Any], method: Method | None, *, is_safe: bool
 ) -> Callable[..., Any]:
     @functools.wraps(function)
     async def held(*args: Any, **kwargs: Any) -> Any:
         context = otel_context.get_current()
         playback: Any = context.get(_PLAYBACK)
         if playback is not None and not is_safe:
-            return playback.result(name, args[first:], kwargs)
+            return playback.result(name, *_asked(method, args, kwargs))
         recording: Any = context.get(_RECORDING)
         if recording is None:
             return await function(*args, **kwargs)
         try:
             result = await function(*args, **kwargs)
         except Exception as error:
-            recording.keep(name, args[first:], kwargs, None, error)
+            recording.keep(name, *_asked(method, args, kwargs), None, error)
             raise
-        recording.keep(name, args[first:], kwargs, result)
+        recording.keep(name, *_asked(method, args, kwargs), result)
         return result
 
     return held
+
+
+def _asked(
+    method: Method | None, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+) -> tuple[tuple[Any, ...], Mapping[str, Any]]:
+    """Return what a tool is asked, without the object that it belongs to."""
+    return (args, kwargs) if method is None else method.arguments(args, kwargs)

@@ -15,6 +15,7 @@ from opentelemetry import context as otel_context
 from orchtrace_otel import spans
 from orchtrace_otel._guard import guarded
 from orchtrace_otel.calls import MARK, Plan, close_call, open_call
+from orchtrace_otel.methods import ALWAYS
 from orchtrace_otel.playback import hold_tool, refuse_stream
 from orchtrace_otel.spans import Scope
 
@@ -37,7 +38,8 @@ def trace_function(
 ) -> Callable[..., Any]:
     """Return `function` traced as `plan` says, of the same kind and signature."""
     if plan.kind == "tool":
-        function = hold_tool(plan.name, function, is_safe=plan.replay_safe, is_method=owner is SELF)
+        method = ALWAYS if owner is SELF else plan.method
+        function = hold_tool(plan.name, function, is_safe=plan.replay_safe, method=method)
     if inspect.isasyncgenfunction(function):
         traced = _trace_async_generator(plan, function, owner)
     elif inspect.isgeneratorfunction(function):

@@ -108,19 +108,15 @@ class Recorder:
         return found
 
     @guarded
-    def given(
-        self, scope: Scope, owner: object, args: tuple[Any, ...], kwargs: Mapping[str, Any]
-    ) -> None:
+    def given(self, scope: Scope, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
         """Capture the arguments of a call of plain code.
 
         Args:
             scope: What the call is.
-            owner: The object whose method it is, which is no argument.
             args: Its arguments; kept as `args`, beside the others by name.
             kwargs: Likewise.
         """
-        own = args[1:] if args and owner is not None and args[0] is owner else args
-        held = ({"args": own} if own else {}) | dict(kwargs)
+        held = ({"args": args} if args else {}) | dict(kwargs)
         is_agent = scope.activation is scope
         key = a.INPUT_MESSAGES if is_agent else a.TOOL_ARGUMENTS
         facts = self._value(scope.run, held, a.CONTENT_REF, key, "user" if is_agent else None)

@@ -9,7 +9,7 @@ import pytest
 
 from orchtrace_otel.datasets import known_writers
 from orchtrace_otel.model import Trace
-from tests.e2e.test_cli import run
+from tests.e2e.cli.commands import run
 from tests.recorded import Recorder, many, siblings, write
 
 

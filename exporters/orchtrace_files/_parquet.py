@@ -38,7 +38,10 @@ if TYPE_CHECKING:
 MAX_EVENTS: Final = 50_000
 MAX_SECONDS: Final = 60.0
 _MOST_KEPT: Final = 4
-"""How many times `max_events` are kept while nothing can be written; then the oldest are lost."""
+"""How many times `max_events` are kept while nothing can be written; then the oldest are lost.
+
+So many events of runs, and as many late rewards.
+"""
 _PIECE: Final = 256
 _NANO: Final = 10**9
 _ORDER: Final = ("events", "edges", "turns", "rewards", "decisions", "runs")
@@ -52,8 +55,8 @@ class ParquetExporter:
 
     What was gathered is put down when it has `max_events` events, `max_seconds` after its
     first trace came, at a flush, and at shutdown: a killed process loses no more than
-    that. What cannot be written is kept for the next try, up to four times `max_events`;
-    beyond it the oldest runs are lost, and `export` raises. Any number of processes may
+    that. What cannot be written is kept for the next try, up to four times `max_events`, and
+    as many late rewards; beyond it the oldest are lost, and `export` or `amend` raises. Any number of processes may
     write to one lake: each part has a name of its own. A forked child begins with nothing
     gathered, for that is its parent's.
 
@@ -104,10 +107,17 @@ class ParquetExporter:
             self._start_timer()
 
     def amend(self, run_id: str, reward: Reward) -> None:
-        """Take a reward that came after its run; it is written with the next part."""
+        """Take a reward that came after its run; it is written with the next part.
+
+        Raises:
+            OSError: If late rewards were lost, since nothing could be written for long.
+        """
         with self._lock:
             self._late.append((run_id, reward))
             self._start_timer()
+            if len(self._late) % self._max_events == 0:
+                self._try()
+            self._lose_earliest()
 
     def flush(self, timeout_s: float = 30.0) -> None:
         """Write what was gathered; how long that takes is up to the destination.
@@ -187,6 +197,17 @@ class ParquetExporter:
         if lost:
             self._lose(lost)
             msg = f"could not write to {self.folder!r} for long ({self._why}); {lost} runs are lost"
+            raise OSError(msg)
+
+    def _lose_earliest(self) -> None:
+        over = len(self._late) - _MOST_KEPT * self._max_events
+        if over > 0:
+            del self._late[:over]
+            self._lose(0, over)
+            msg = (
+                f"could not write to {self.folder!r} for long ({self._why}); "
+                f"{over} late rewards are lost"
+            )
             raise OSError(msg)
 
     def _lose(self, runs: int, late: int = 0) -> None:

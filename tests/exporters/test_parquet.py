@@ -307,6 +307,41 @@ def test_what_cannot_be_written_for_long_is_lost_oldest_first_and_told(
     assert f"{lost} runs were lost (Permission denied)" in exporter.complaints()[0]
 
 
+def test_late_rewards_that_cannot_be_written_for_long_are_lost_oldest_first_and_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They have a bound too, and are written without waiting for it where that goes."""
+    lake = tmp_path / "lake"
+    exporter = ParquetExporter(LocalFolder(lake), max_events=3)
+
+    def refuse(*_: object) -> None:
+        raise OSError(errno.EACCES, os.strerror(errno.EACCES))
+
+    def amend(numbers: range) -> int:
+        lost = 0
+        for number in numbers:
+            try:
+                exporter.amend("r", Reward(id=str(number), component="correctness", value=1.0))
+            except OSError as error:
+                assert "1 late rewards are lost" in str(error)
+                lost += 1
+        return lost
+
+    def written() -> list[str]:
+        files = sorted(lake.glob("rewards/*/late-*.parquet"))
+        return sorted(row["id"] for file in files for row in pq.read_table(file).to_pylist())
+
+    with monkeypatch.context() as patched:
+        patched.setattr(parquet, "put", refuse)
+        assert amend(range(14)) == 2
+    assert exporter.dropped == {"rewards_unwritten": 2}
+    assert "2 late rewards were lost (Permission denied)" in exporter.complaints()[0]
+    exporter.flush()
+    assert written() == sorted(map(str, range(2, 14)))
+    assert amend(range(14, 17)) == 0
+    assert written() == sorted(map(str, range(2, 17)))
+
+
 def test_what_cannot_be_written_at_the_end_is_counted_and_told_to_who_comes_later(
     tmp_path: Path, traces: list[Trace], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -56,9 +56,9 @@ class ParquetExporter:
     What was gathered is put down when it has `max_events` events, `max_seconds` after its
     first trace came, at a flush, and at shutdown: a killed process loses no more than
     that. What cannot be written is kept for the next try, up to four times `max_events`, and
-    as many late rewards; beyond it the oldest are lost, and `export` or `amend` raises. Any number of processes may
-    write to one lake: each part has a name of its own. A forked child begins with nothing
-    gathered, for that is its parent's.
+    as many late rewards; beyond it the oldest are lost, and `export` or `amend` raises. Any
+    number of processes may write to one lake: each part has a name of its own. A forked child
+    begins with nothing gathered, for that is its parent's.
 
     Args:
         folder: The lake.

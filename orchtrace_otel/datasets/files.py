@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import shutil
 from collections import Counter
 from contextlib import suppress
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 
 import orjson
 
+from orchtrace_otel.datasets.drafts import Draft, clear_abandoned
 from orchtrace_otel.datasets.runs import Record
 from orchtrace_otel.errors import ConfigError
 from orchtrace_otel.tables.arrow import pyarrow
@@ -121,15 +121,15 @@ class Output:
         self._hash = hashlib.sha256()
         self.counts: Counter[str] = Counter()
         self.duplicates = 0
-        # A killed process leaves its draft, and the next one may well have its process id.
-        self.draft = out.with_name(f".{out.name}.{os.getpid()}-{os.urandom(4).hex()}")
+        clear_abandoned(out)
+        with _named(out):
+            self._draft = Draft(out)
         try:
             with _named(self.draft):
-                self.draft.mkdir(parents=True)
                 self._lineage = JsonLines(self.draft / "lineage.jsonl")
             self._seen = Scratch(_SEEN) if deduplicate else None
         except OSError:
-            shutil.rmtree(self.draft, ignore_errors=True)
+            self._draft.discard()
             raise
 
     def __enter__(self) -> Self:
@@ -138,6 +138,11 @@ class Output:
     def __exit__(self, kind: object, *_: object) -> None:
         if kind is not None or self.draft.exists():
             self.discard()
+
+    @property
+    def draft(self) -> Path:
+        """The folder that it is written into, until it is in its place."""
+        return self._draft.path
 
     @property
     def fingerprint(self) -> str:
@@ -177,9 +182,7 @@ class Output:
                 sink.close()
             for name, text in pages.items():
                 (self.draft / name).write_text(text, encoding="utf-8")
-            if self._out.exists():
-                self._out.rmdir()
-            self.draft.rename(self._out)
+            self._draft.put()
         self._let_go()
 
     def discard(self) -> None:
@@ -188,7 +191,7 @@ class Output:
         for sink in (*self._sinks.values(), self._lineage):
             with suppress(Exception):
                 sink.close()
-        shutil.rmtree(self.draft, ignore_errors=True)
+        self._draft.discard()
 
     def _let_go(self) -> None:
         if self._seen is not None:

@@ -249,7 +249,7 @@ def test_a_full_disk_ends_with_the_name_of_the_file(recorded, tmp_path: Path) ->
 def test_an_export_that_is_ended_keeps_nothing_that_hinders_the_next(
     recorded, tmp_path: Path, name: str, code: int
 ) -> None:
-    """Terminated it leaves nothing; killed a draft, and of its temporary file nothing at all."""
+    """Terminated it leaves nothing; killed a draft, which the next takes away, and no more."""
     ends = (
         "import os, signal, sys; from orchtrace_otel.datasets import engine;"
         f"engine.records = lambda *_: os.kill(os.getpid(), signal.{name});"
@@ -264,3 +264,4 @@ def test_an_export_that_is_ended_keeps_nothing_that_hinders_the_next(
     assert len(drafts) == (name == "SIGKILL")
     done = run(*arguments, cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []

@@ -300,7 +300,8 @@ def record_reward(  # noqa: PLR0913 - one keyword a field of the record
         run_id: The run, where it is not the current one.
         event_id: The event that is rated; the whole team unless given.
         family: One of `model.FAMILIES`.
-        unit: One of `model.UNITS`; `team`, or `turn` where an event is rated.
+        unit: One of `model.UNITS`; `team`, or `turn` where an event is rated. Of all but `team`
+            and `orchestrator` there are several in a run: which is meant must be said.
         target: Name of the agent or role that is rated.
         estimator: One of `model.ESTIMATORS`.
         provisional: Whether a later one may replace it.
@@ -320,6 +321,12 @@ def record_reward(  # noqa: PLR0913 - one keyword a field of the record
             must = f"record_reward() needs {what} to be one of {', '.join(known)}"
             _refuse(must, given, _REWARD)
             return
+    rated = target if event_id is None else event_id
+    by = _SEVERAL.get(unit)
+    if by is not None and (rated is None or (type(rated) is str and not rated)):
+        must = f"record_reward() needs {by} to say which {unit} is rated, or unit='team'"
+        _refuse(must, rated, _REWARD)
+        return
     is_named = _is_name(str(component), "record_reward() needs a component", _REWARD)
     is_run = run_id is None or _is_name(run_id, "record_reward() needs a run_id", _REWARD)
     number = _finite(value)
@@ -331,7 +338,7 @@ def record_reward(  # noqa: PLR0913 - one keyword a field of the record
         value=number,
         family=family,
         unit=unit,
-        target=target if event_id is None else event_id,
+        target=rated,
         estimator=estimator,
         provisional=provisional,
         n=_plain(n, operator.index),
@@ -370,6 +377,11 @@ def _hand_on(reward: Reward, run_id: str | None) -> None:
 
 
 _REWARD: Final = "the reward"
+_SEVERAL: Final = {
+    **dict.fromkeys(("token", "turn", "message", "tool_call"), "event_id"),
+    **dict.fromkeys(("agent", "role"), "target"),
+}
+"""Units of which a run has several, and the argument that says which."""
 
 
 def _plain(given: Any, kind: Callable[[Any], Any]) -> Any:
@@ -409,7 +421,8 @@ def _refuse(must: str, given: object, what: str) -> None:
 
 def _came(given: object) -> str:
     """Say what came: a number or a short word of it, else its class, for it may be content."""
-    is_plain = isinstance(given, (int, float)) or (isinstance(given, str) and given.isidentifier())
+    is_number = given is None or isinstance(given, (int, float))
+    is_plain = is_number or (isinstance(given, str) and given.isidentifier())
     return repr(given)[:40] if is_plain else f"a {type(given).__name__}"
 
 

@@ -36,7 +36,7 @@ def test_a_wrong_decision_is_logged_not_raised(caplog: pytest.LogCaptureFixture)
     with recording() as captured:
         team()
     assert [event.verb for event in captured.trace.events] == ["begin", "stop"]
-    assert "chosen to be a text or several, got a NoneType; the decision is lost" in caplog.text
+    assert "chosen to be a text or several, got None; the decision is lost" in caplog.text
     assert "candidates to be a text or several, got 5; the decision is lost" in caplog.text
 
 

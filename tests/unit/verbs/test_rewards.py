@@ -11,6 +11,37 @@ from tests.given import given_records, given_rewards
 from tests.trees import recording
 from tests.unit.verbs.crew import HALF
 
+SEVERAL = {
+    "token": "event_id",
+    "turn": "event_id",
+    "message": "event_id",
+    "tool_call": "event_id",
+    "agent": "target",
+    "role": "target",
+}
+"""Units of which a run has several, and what says which is rated."""
+
+
+def test_a_reward_of_each_unit_is_taken_where_it_says_of_what() -> None:
+    """Of the team and its orchestrator there is one, which needs no name."""
+
+    @orchtrace.team
+    def team() -> None:
+        for unit, by in SEVERAL.items():
+            orchtrace.record_reward("x", 1.0, unit=unit, **{by: f"the {unit}"})
+        orchtrace.record_reward("x", 1.0, unit="turn", target="a turn")
+        orchtrace.record_reward("x", 1.0, unit="orchestrator")
+        orchtrace.record_reward("x", 1.0, unit="team")
+
+    with recording() as captured:
+        team()
+    assert [(one.unit, one.target) for one in given_records(captured.trace)] == [
+        *((unit, f"the {unit}") for unit in SEVERAL),
+        ("turn", "a turn"),
+        ("orchestrator", None),
+        ("team", None),
+    ]
+
 
 def test_a_reward_in_a_run_is_the_runs() -> None:
     """A team's reward is in `rewards`, with its record beside it."""
@@ -83,10 +114,19 @@ def test_a_reward_with_nowhere_to_go_is_warned_of(caplog: pytest.LogCaptureFixtu
         ({"value": float("nan")}, "a value that is a finite number, got nan"),
         ({"value": float("inf")}, "a value that is a finite number, got inf"),
         ({"value": "so much"}, "a value that is a finite number, got a str"),
-        ({"value": None}, "a value that is a finite number, got a NoneType"),
+        ({"value": None}, "a value that is a finite number, got None"),
         ({"value": 1, "family": "R9"}, "family to be one of R1, R2, R3"),
         ({"value": 1, "unit": "planet"}, "got 'planet'; the reward is lost"),
         ({"value": 1, "estimator": "guess"}, "got 'guess'; the reward is lost"),
+        *(
+            (
+                {"value": 1, "unit": unit},
+                f"{by} to say which {unit} is rated, or unit='team', got None; the reward is lost",
+            )
+            for unit, by in SEVERAL.items()
+        ),
+        ({"value": 1, "unit": "turn", "event_id": ""}, "needs event_id to say which turn"),
+        ({"value": 1, "target": ""}, "needs target to say which agent is rated"),
     ],
     ids=str,
 )

@@ -110,7 +110,6 @@ class Pipeline(SpanProcessor):
 
     Attributes:
         losses: What was lost, by kind.
-        delays: What could not be put down at once, by kind; it is kept and tried again.
     """
 
     def __init__(
@@ -121,7 +120,6 @@ class Pipeline(SpanProcessor):
         synchronous: bool = False,
     ) -> None:
         self.losses: Counter[str] = Counter()
-        self.delays: Counter[str] = Counter()
         self._settings = settings
         self._rewards: Sequence[RewardFunction] = ()
         self._evaluations: Evaluations | None = None
@@ -130,7 +128,7 @@ class Pipeline(SpanProcessor):
         self._lock = threading.Lock()
         self._counting = threading.Lock()
         self._delivery = Delivery(
-            exporters, settings.queue_size, self.lose, self._delay, synchronous=synchronous
+            exporters, settings.queue_size, self.lose, _delay, synchronous=synchronous
         )
         afresh_in_children(self)
 
@@ -144,7 +142,6 @@ class Pipeline(SpanProcessor):
         self._runs.clear()
         self._owners.clear()
         self.losses.clear()
-        self.delays.clear()
 
     def replace(
         self,
@@ -160,7 +157,7 @@ class Pipeline(SpanProcessor):
             evaluations: Where rewards go as log events; None for nowhere.
         """
         before = self._delivery
-        self._delivery = Delivery(exporters, self._settings.queue_size, self.lose, self._delay)
+        self._delivery = Delivery(exporters, self._settings.queue_size, self.lose, _delay)
         self._rewards = rewards
         self._evaluations = evaluations
         before.shutdown(keep=exporters)
@@ -281,18 +278,6 @@ class Pipeline(SpanProcessor):
             level=_level(what),
         )
 
-    def _delay(self, what: str, waiting: str) -> None:
-        """Count what is late, and say so the first time, with what waits where."""
-        with self._counting:
-            self.delays[what] += 1
-        warn_once(
-            f"delay:{what}",
-            "orchtrace could not put down everything (%s, %s); it is tried again, and counted as "
-            "lost only if that fails to the end",
-            what,
-            waiting,
-        )
-
     # -- what the SDK tells -------------------------------------------------------
 
     def on_start(self, span: Span, parent_context: Context | None = None) -> None:
@@ -363,6 +348,17 @@ class Pipeline(SpanProcessor):
             warn_once(
                 f"losses:{id(self)}", "orchtrace lost data in this process: %s", told, level=level
             )
+
+
+def _delay(what: str, waiting: str) -> None:
+    """Say the first time what could not be put down at once, and what waits where."""
+    warn_once(
+        f"delay:{what}",
+        "orchtrace could not put down everything (%s, %s); it is tried again, and counted as "
+        "lost only if that fails to the end",
+        what,
+        waiting,
+    )
 
 
 def _level(what: str) -> int:

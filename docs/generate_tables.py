@@ -29,7 +29,7 @@ A part holds whole runs under one name in each table, and counts once it stands 
 appear complete, by a rename on a local folder and as one object behind a URL: a crash leaves whole parts, and at most
 rows of a part that nobody asks for, since joins begin at `runs`. `rewards/.../late-*.parquet` holds rewards that came
 after their runs. Nothing is written at once: what a killed process loses is what came since the last part, which is put
-down every `max_events` events (50,000) or `max_seconds` seconds (60), at a flush and at the end:
+down every `max_events` events (50,000) or late rewards, every `max_seconds` seconds (60), at a flush and at the end:
 `parquet:runs/?max_seconds=10`. `orchtrace convert IN --to parquet:runs/ --compact` joins small parts.
 
 A run may be there in several **revisions**; the highest `revision` of a `run_id` counts. Where that one has

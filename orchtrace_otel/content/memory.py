@@ -115,6 +115,12 @@ class RunMemory:
         self._messages.clear()
         self._prompts: dict[str, tuple[list[str], str]] = {}
 
+    def rest(self) -> None:
+        """Let go of the texts: the run stops, and whoever holds it need not hold them."""
+        self._messages.clear()
+        self.copies.texts.clear()
+        self.copies.values.clear()
+
     def find(self, witness: Witness | None) -> Kept | None:
         """Return what a message is known as, at the price of a look into a table."""
         return None if witness is None else self._messages.get(witness)

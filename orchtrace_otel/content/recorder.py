@@ -146,6 +146,7 @@ class Recorder:
         """
         memory = memory_of(run, self)
         found = dict(memory.result)
+        memory.rest()
         if error is not None:
             told = self.error(run, error) or {}
             if a.CONTENT_REF_CLOSE in told:

@@ -354,15 +354,16 @@ def test_no_object_of_the_host_is_held(turn_on: Callable[..., Any]) -> None:
 
 
 def test_what_a_run_remembers_is_bounded(turn_on: Callable[..., Any]) -> None:
-    """By sixteen of its largest values for each generation of texts and of messages."""
+    """By sixteen of its largest values a generation; a run that is over holds nothing."""
     on = turn_on(item_bytes=2_000)
     run = run_of()
     for number in range(500):
         on.recorder.opening(run, [{"content": f"{number} " + "z" * 1_000}])
     copies = memory_of(run, on.recorder).copies
-    run.close()
     assert 0 < len(copies.texts) <= 2 * 32_000 // 1_300 + 1
     assert 0 < len(copies.values) <= 2 * 32_000 // 2_300 + 1
+    run.close()
+    assert (len(copies.texts), len(copies.values)) == (0, 0)
 
 
 def test_content_beyond_a_run_s_limit_is_still_not_read_anew(turn_on: Callable[..., Any]) -> None:

@@ -302,7 +302,8 @@ def record_reward(  # noqa: PLR0913 - one keyword a field of the record
         family: One of `model.FAMILIES`.
         unit: One of `model.UNITS`; `team`, or `turn` where an event is rated. Of all but `team`
             and `orchestrator` there are several in a run: which is meant must be said.
-        target: Name of the agent or role that is rated.
+        target: Name of the agent or role that is rated; with one of these units, inside a run,
+            the agent at work unless given.
         estimator: One of `model.ESTIMATORS`.
         provisional: Whether a later one may replace it.
         n: How many observations it is the mean of.
@@ -322,6 +323,8 @@ def record_reward(  # noqa: PLR0913 - one keyword a field of the record
             _refuse(must, given, _REWARD)
             return
     rated = target if event_id is None else event_id
+    if rated is None and run_id is None:
+        rated = _at_work(unit)
     by = _SEVERAL.get(unit)
     if by is not None and (rated is None or (type(rated) is str and not rated)):
         must = f"record_reward() needs {by} to say which {unit} is rated, or unit='team'"
@@ -350,6 +353,17 @@ def record_reward(  # noqa: PLR0913 - one keyword a field of the record
         warn_once(f"reward:{fault}", "record_reward() needs a reward whose %s; it is lost", fault)
     elif not spans.is_suppressed(otel_context.get_current()):
         _hand_on(reward, run_id)
+
+
+def _at_work(unit: str) -> str | None:
+    """Return the agent that is at work here, or its role; None for units that are neither.
+
+    A run's root is no agent, but its orchestrator.
+    """
+    activation = spans.current() if unit in {"agent", "role"} else None
+    if activation is None or activation.parent is None:
+        return None
+    return activation.agent if unit == "agent" else activation.role
 
 
 def _hand_on(reward: Reward, run_id: str | None) -> None:

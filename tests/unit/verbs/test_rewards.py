@@ -43,6 +43,24 @@ def test_a_reward_of_each_unit_is_taken_where_it_says_of_what() -> None:
     ]
 
 
+def test_inside_an_agent_its_reward_is_its_own_unless_it_names_another() -> None:
+    """The same goes for its role, where it has one."""
+
+    @orchtrace.agent(name="critic", role="reviewer")
+    def critic() -> None:
+        orchtrace.record_reward("care", 1.0, unit="agent")
+        orchtrace.record_reward("care", 0.5, unit="agent", target="writer")
+        orchtrace.record_reward("tone", 0.25, unit="role")
+
+    with recording() as captured:
+        critic()
+    assert [(one.component, one.unit, one.target) for one in given_records(captured.trace)] == [
+        ("care", "agent", "critic"),
+        ("care", "agent", "writer"),
+        ("tone", "role", "reviewer"),
+    ]
+
+
 def test_a_reward_in_a_run_is_the_runs() -> None:
     """A team's reward is in `rewards`, with its record beside it."""
 

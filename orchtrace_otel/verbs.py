@@ -323,8 +323,7 @@ def record_reward(  # noqa: PLR0913 - one keyword a field of the record
             _refuse(must, given, _REWARD)
             return
     rated = target if event_id is None else event_id
-    if rated is None and run_id is None:
-        rated = _at_work(unit)
+    rated = _at_work(unit) if rated is None and run_id is None else rated
     by = _SEVERAL.get(unit)
     if by is not None and (rated is None or (type(rated) is str and not rated)):
         must = f"record_reward() needs {by} to say which {unit} is rated, or unit='team'"

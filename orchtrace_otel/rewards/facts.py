@@ -143,14 +143,14 @@ class Facts:
         return None if target is None or not self.is_causal else walk(self.graph, target)
 
     @_once
-    def led(self) -> Sequence[int]:
+    def led(self) -> Sequence[bool]:
         """Whether each event led to the answer, by position; the answer and a useful stop did."""
         if self.answer is None or not self.is_causal:
-            found = bytearray(len(self.events))
+            found = [False] * len(self.events)
         else:
             found = reaching(self.graph, self.answer)
         if self.is_stop_useful and self.graph.stop is not None:
-            found[self.graph.stop] = 1
+            found[self.graph.stop] = True
         return found
 
     @_once

@@ -68,6 +68,8 @@ class Graph(NamedTuple):
         peak: How many pieces of own work went on at once.
         flags: Why values are absent: `cyclic`, `skewed`, `duplicate_ids`.
         positions: Position of each event, by its id.
+        closings: Position of the event that closes what an event opens, by that one's position;
+            None where none does.
     """
 
     begin: Sequence[int]
@@ -82,6 +84,7 @@ class Graph(NamedTuple):
     peak: int
     flags: frozenset[str]
     positions: Mapping[str, int]
+    closings: Sequence[int | None]
 
 
 def read_graph(trace: Trace) -> Graph:
@@ -113,6 +116,7 @@ class _Reader:
         self.flags: set[str] = set()
         self.lasting: set[int] = set()
         self.positions: dict[str, int] = {}
+        self.closings: list[int | None] = [None] * len(events)
         self.begin = self._begin()
         self.ordered = sorted(self.begin)
         self.finish = self.begin  # until something lasts
@@ -135,6 +139,7 @@ class _Reader:
             peak,
             frozenset(self.flags),
             self.positions,
+            self.closings,
         )
 
     def _begin(self) -> list[int]:
@@ -148,6 +153,7 @@ class _Reader:
     def _intervals(self) -> list[Interval]:
         """What takes time; positions are noted on the way."""
         events, begin, positions = self.events, self.begin, self.positions
+        closings = self.closings
         found: list[Interval] = []
         others: list[int] = []
         for place, event in enumerate(events):
@@ -159,6 +165,7 @@ class _Reader:
                 if opened is None:
                     others.append(place)
                 else:
+                    closings[opened] = place
                     owner = owner_of(span, events[opened].keys)
                     found.append((begin[opened], begin[place], span, opened, place, owner))
             elif "duration_s" in event.keys:
@@ -179,6 +186,7 @@ class _Reader:
         span = name[:-6]
         opened = self.positions.get(span + ".open") if name[-6:] == ".close" else None
         if opened is not None:
+            self.closings[opened] = place
             owner = owner_of(span, self.events[opened].keys)
             return begin[opened], begin[place], span, opened, place, owner
         if "duration_s" in event.keys and self._lasts(place, event):
@@ -372,6 +380,14 @@ def owner_of(name: str, keys: Mapping[str, Any]) -> str | None:
     if owner == name:
         owner = keys.get("parent")
     return owner if isinstance(owner, str) else None
+
+
+def find_closings(events: Sequence[Event], positions: Mapping[str, int]) -> Sequence[int | None]:
+    """What closes each opening, by ids; None for what is no opening, or is not closed."""
+    closing = positions.get
+    return [
+        closing(event.id[:-5] + ".close") if event.id[-5:] == ".open" else None for event in events
+    ]
 
 
 def fill_gaps(low: int, high: int, parts: list[Part], starts: list[int], ends: list[int]) -> int:

@@ -27,7 +27,7 @@ class Upstream(NamedTuple):
     gates: Sequence[int]
 
 
-def reaching(graph: Graph, answer: int) -> bytearray:
+def reaching(graph: Graph, answer: int) -> list[bool]:
     """Whether each event led to an answer, itself included, in O(V + E); there is no cycle.
 
     Example:
@@ -35,16 +35,16 @@ def reaching(graph: Graph, answer: int) -> bytearray:
         >>> from orchtrace_otel.rewards.graph import read_graph
         >>> events = tuple(Event(name, 0, "message", "a") for name in "abc")
         >>> graph = read_graph(Trace("r", "q", events, (Edge("a", "c", "causal"),)))
-        >>> list(reaching(graph, 2))
-        [1, 0, 1]
+        >>> reaching(graph, 2)
+        [True, False, True]
     """
     causes = graph.causes
-    found = bytearray(len(causes))
-    found[answer] = 1
+    found = [False] * len(causes)
+    found[answer] = True
     for place in reversed(graph.order):
         if found[place]:
             for cause in causes[place]:
-                found[cause] = 1
+                found[cause] = True
     return found
 
 

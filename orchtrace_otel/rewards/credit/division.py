@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from operator import add, itemgetter
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from orchtrace_otel.rewards.credit.targets import DECISIONS, agents, roles
 
@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from orchtrace_otel.rewards.credit.shares import Shares
     from orchtrace_otel.rewards.credit.targets import Targets
     from orchtrace_otel.rewards.facts import Facts
+
+
+_Owned: TypeAlias = defaultdict[str | None, list[int]]
+"""Positions of events by whose they are."""
 
 
 class Division(NamedTuple):
@@ -63,17 +67,20 @@ def tally(facts: Facts, credit: Credit, methods: Iterable[str]) -> Mapping[str, 
     got, whoever did them. Whose each event is, is read once for all methods.
     """
     shares = [credit.shares[method] for method in methods]
-    owned: defaultdict[str | None, list[int]] = defaultdict(list)
-    for place, name in enumerate(agents(facts)):
-        owned[name].append(place)
-    nobodys = _sums(shares, owned.get(None, ()))
-    names = sorted({name for name in owned if name is not None})
-    by_agent = {name: _sums(shares, owned[name]) for name in names}
-    types = facts.by_type
-    decided = _sums(shares, [place for kind in DECISIONS for place in types.get(kind, ())])
-    others = [
-        sum(parts) - own for own, *parts in zip(decided, nobodys, *by_agent.values(), strict=True)
-    ]
+    deciding, working = _owned(facts)
+    nothing = [0] * len(shares)
+    totals: dict[str | None, list[int]] = {None: nothing}
+    decided = others = nothing
+    for name, places in deciding.items():
+        totals[name] = sums = _sums(shares, places)
+        decided = [*map(add, decided, sums)]
+    for name, places in working.items():
+        sums = _sums(shares, places)
+        totals[name] = [*map(add, totals[name], sums)] if name in totals else sums
+        others = [*map(add, others, sums)]
+    nobodys = totals[None]
+    names = sorted([name for name in totals if name is not None])
+    by_agent = {name: totals[name] for name in names}
     by_role, roleless = _by_role(by_agent, nobodys, roles(facts))
     value = credit.outcome.value
 
@@ -91,6 +98,18 @@ def tally(facts: Facts, credit: Credit, methods: Iterable[str]) -> Mapping[str, 
             ("orchestrator", {"orchestrator": decided}, others),
         )
     }
+
+
+def _owned(facts: Facts) -> tuple[_Owned, _Owned]:
+    """Positions of the decisions of each agent, and of all else that it did."""
+    owners = agents(facts)
+    deciding: _Owned = defaultdict(list)
+    working: _Owned = defaultdict(list)
+    for kind, places in facts.by_type.items():
+        owned = deciding if kind in DECISIONS else working
+        for place in places:
+            owned[owners[place]].append(place)
+    return deciding, working
 
 
 def _sums(shares: Iterable[Shares], places: Sequence[int]) -> list[int]:

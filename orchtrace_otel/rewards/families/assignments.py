@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from orchtrace_otel.rewards.facts import Facts
+from orchtrace_otel.rewards.graph import find_closings
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
     from orchtrace_otel.model import Event
 
@@ -84,12 +85,12 @@ def unsettled(facts: Facts) -> Sequence[int]:
     ]
 
 
-def by_id(facts: Facts, kind: str) -> Mapping[str, int]:
-    """Positions by id, right for events of one type; ids of others may be among them."""
+def closings(facts: Facts, kind: str) -> Sequence[int | None]:
+    """What closes each opening, right for events of one type; others may be among them."""
     if "duplicate_ids" not in facts.graph.flags:
-        return facts.graph.positions
+        return facts.graph.closings
     events = facts.events
-    return {events[at].id: at for at in facts.by_type.get(kind, ())}
+    return find_closings(events, {events[at].id: at for at in facts.by_type.get(kind, ())})
 
 
 def closed_well(event: Event) -> bool:
@@ -112,13 +113,13 @@ class _Reader:
     def __init__(self, facts: Facts) -> None:
         self.facts = facts
         self.types = facts.by_type
-        self.returns = by_id(facts, "return")
+        self.returns = closings(facts, "return")
         self.unwell = facts.share(unwell)
         self.gone = self._despawned()
 
     def read(self) -> list[Any]:
         """The rows, one behind the other: lists of their own would be the garbage collector's."""
-        events, closing = self.facts.events, self.returns.get
+        events, closing = self.facts.events, self.returns
         unwell, gone = self.unwell, self.gone
         listed: list[Any] = []
         for place, opening in self._begun():
@@ -131,7 +132,7 @@ class _Reader:
             if not to.__class__ is instance.__class__ is parent.__class__ is str:
                 to = text(to) or text(events[place].keys.get("to"))
                 instance, parent = text(instance) or to, text(parent)
-            closed = closing(name + ".close")
+            closed = closing[opening]
             if closed is not None and events[closed].type != "return":
                 closed = None
             finished = closed is not None and closed not in unwell

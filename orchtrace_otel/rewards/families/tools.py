@@ -10,7 +10,7 @@ from orchtrace_otel.model import Reward, Trace
 from orchtrace_otel.rewards.component import Values, component
 from orchtrace_otel.rewards.contract import reward
 from orchtrace_otel.rewards.facts import Facts
-from orchtrace_otel.rewards.families.assignments import by_id, closed_well, text, unwell
+from orchtrace_otel.rewards.families.assignments import closed_well, closings, text, unwell
 from orchtrace_otel.rewards.graph import NANOSECONDS
 
 if TYPE_CHECKING:
@@ -169,12 +169,11 @@ def results(facts: Facts) -> Sequence[int | None]:
     calls = facts.by_type.get("tool_call", ())
     if not calls:
         return []
-    events, closing = facts.events, by_id(facts, "tool_result").get
+    events, closing = facts.events, closings(facts, "tool_result")
     found: list[int | None] = []
     for place in calls:
-        name = events[place].id
-        if name[-5:] == ".open":
-            at = closing(name[:-5] + ".close")
+        if events[place].id[-5:] == ".open":
+            at = closing[place]
             found.append(None if at is None or events[at].type != "tool_result" else at)
         else:
             found.append(_result_of_others(facts, place))
@@ -214,9 +213,9 @@ def tool_used(facts: Facts) -> Mapping[int, float] | None:
     found = facts.share(results)
     if not found or not facts.is_causal:
         return None
-    useful = facts.useful
+    led = facts.led
     calls = zip(facts.by_type["tool_call"], found, strict=True)
-    return {call: 1.0 if at in useful else 0.0 for call, at in calls}
+    return {call: 0.0 if at is None or not led[at] else 1.0 for call, at in calls}
 
 
 @component(family="R5", unit="tool_call", range=(-1, 0), inputs=("tool_call", "content_ref"))

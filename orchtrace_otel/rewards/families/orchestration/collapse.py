@@ -54,8 +54,8 @@ def why_spurious(facts: Facts) -> dict[int, str]:
     found = facts.share(assignments)
     reasons = dict.fromkeys(_repeated(facts, found), "has an earlier one's brief")
     reasons |= dict.fromkeys(_idle(facts, found), "did nothing")
-    useful = facts.useful
-    for at in [at for at, closed in enumerate(found.closed) if closed not in useful]:
+    led = facts.led
+    for at in [at for at, end in enumerate(found.closed) if end is None or not led[end]]:
         if not _led(facts, found, at):
             reasons[at] = "led to no answer"
     return reasons

@@ -100,14 +100,14 @@ def uses(facts: Facts) -> Mapping[int, float] | None:
     found: dict[int, float] = {}
     answer = facts.answer
     last: set[int] = set() if answer is None else {answer, *facts.graph.causes[answer]}
-    useful = facts.useful
+    led = facts.led
     for place, readers in facts.share(messages).items():
         if readers:
-            used = any(reader in useful for reader in readers)
+            used = any(led[reader] for reader in readers)
         elif "verb" in facts.events[place].keys:
             used = place in last
         else:
-            used = place in useful
+            used = led[place]
         found[place] = float(used)
     return found
 

@@ -53,11 +53,11 @@ def open_call(
     plan: Plan, owner: object, args: tuple[Any, ...], kwargs: Mapping[str, Any]
 ) -> Scope | None:
     """Open a call; None where nothing is to be traced and the host is called as it is."""
+    if spans.tracing() is None:
+        return None
     context = otel_context.get_current()
     scope = spans.scope_of(context)
     if scope is None or (scope.run.is_closed and not scope.run.is_remote):
-        if spans.tracing() is None:
-            return None
         # Work that begins in a task that outlived its run is not that run's.
         scope = spans.join_run() if scope is None else None
         if scope is None:

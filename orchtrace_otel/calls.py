@@ -59,7 +59,7 @@ def open_call(
     scope = spans.scope_of(context)
     if scope is None or (scope.run.is_closed and not scope.run.is_remote):
         # Work that begins in a task that outlived its run is not that run's.
-        scope = spans.join_run() if scope is None else None
+        scope = spans.join_run()
         if scope is None:
             return _open_run(plan, owner, args, kwargs)
     if not scope.run.is_recording or spans.is_suppressed(context):

@@ -32,6 +32,7 @@ Received: TypeAlias = tuple[str, SpanRecord]
 _HEX: Final = frozenset("0123456789abcdef")
 _TRACE_ID: Final = 32
 _SPAN_ID: Final = 16
+_RUN_ID: Final = _TRACE_ID + 1 + _SPAN_ID
 _MOST_NANOSECONDS: Final = 2**64 - 1
 _MOST_INT64: Final = 2**63
 
@@ -106,7 +107,9 @@ def _from_protobuf(span: Any) -> SpanRecord:
     return record
 
 
-_ROOT: Final = re.compile(rf"(?:^|,)[ \t]*{a.TRACESTATE_KEY}=([0-9a-f]{{16}})[ \t]*(?:,|$)")
+_ROOT: Final = re.compile(
+    rf"(?:^|,)[ \t]*{a.TRACESTATE_KEY}=((?!0{{16}})[0-9a-f]{{16}})[ \t]*(?:,|$)"
+)
 
 
 def root_of(tracestate: str) -> str | None:
@@ -314,8 +317,9 @@ def _built(trace_id: str, all_records: list[SpanRecord]) -> list[Trace]:
     flags: dict[str, set[str]] = {}
     untold: list[SpanRecord] = []
     records, differing = distinct(all_records)
+    runs_of = _runs_of(trace_id, records)
     for record in records.values():
-        run_id = _run_of(trace_id, record, records)
+        run_id = runs_of[record.span_id]
         if run_id is not None:
             runs.setdefault(run_id, []).append(record)
             if record.span_id in differing:
@@ -327,20 +331,35 @@ def _built(trace_id: str, all_records: list[SpanRecord]) -> list[Trace]:
     return [build(run_id, held, flags.get(run_id, ())) for run_id, held in runs.items()]
 
 
-def _run_of(trace_id: str, record: SpanRecord, records: Mapping[str, SpanRecord]) -> str | None:
-    """Return the run that the nearest span of ours at or above a span tells, if one does."""
-    at: SpanRecord | None = record
-    for _ in range(len(records)):
-        if at is None:
-            return None
-        if at.root_id is not None:
-            return f"{trace_id}-{at.root_id}"
-        run_id = at.attributes.get(a.RUN_ID)
-        if isinstance(run_id, str) and run_id:
-            return run_id
-        around = above(at)
-        at = None if around is None else records.get(around)
-    return None
+def _runs_of(trace_id: str, records: Mapping[str, SpanRecord]) -> dict[str, str | None]:
+    """Return, for each span, the run that the nearest span at or above it tells, if one does."""
+    runs: dict[str, str | None] = {}
+    for record in records.values():
+        untold: list[str] = []
+        at: SpanRecord | None = record
+        while at is not None and at.span_id not in runs:
+            run_id = runs[at.span_id] = _told(trace_id, at)
+            if run_id is not None:
+                break
+            untold.append(at.span_id)
+            around = above(at)
+            at = None if around is None else records.get(around)
+        run_id = None if at is None else runs[at.span_id]
+        runs.update(dict.fromkeys(untold, run_id))
+    return runs
+
+
+def _told(trace_id: str, record: SpanRecord) -> str | None:
+    """Return the run that a span tells itself.
+
+    Its attribute goes first, unless a limit of the SDK cut it: where a root could not be
+    given a tracestate of its own, it has that of what it is below, maybe another run's.
+    """
+    named = record.attributes.get(a.RUN_ID)
+    run_id = named if isinstance(named, str) and named else None
+    if record.root_id is not None and (run_id is None or len(run_id) < _RUN_ID):
+        return f"{trace_id}-{record.root_id}"
+    return run_id
 
 
 def _place(

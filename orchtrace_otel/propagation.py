@@ -13,9 +13,8 @@ from typing import Any, Final, Self, TypeAlias, cast
 
 from opentelemetry import context as otel_context
 from opentelemetry import propagate, trace
-from opentelemetry.trace import NonRecordingSpan, SpanContext
+from opentelemetry.trace import NonRecordingSpan
 
-from orchtrace_otel import attributes as a
 from orchtrace_otel import spans
 from orchtrace_otel._guard import guarded, warn_once
 
@@ -46,10 +45,11 @@ def _write(headers: MutableMapping[str, str]) -> None:
     activation = spans.current()
     if activation is not None:
         own = trace.get_current_span(context).get_span_context()
-        root_id = activation.run.id.rpartition("-")[2]
-        state = own.trace_state.update(a.TRACESTATE_KEY, root_id)
-        carried = SpanContext(own.trace_id, own.span_id, own.is_remote, own.trace_flags, state)
-        context = trace.set_span_in_context(NonRecordingSpan(carried), context)
+        trace_id, _, root_id = activation.run.id.partition("-")
+        if f"{own.trace_id:032x}" != trace_id:  # a host's span of another OTel trace is current
+            own = activation.span.get_span_context()
+        carried = NonRecordingSpan(spans.carrying(own, root_id))
+        context = trace.set_span_in_context(carried, context)
     propagate.inject(headers, context=context)
 
 

@@ -91,12 +91,12 @@ def distinct(records: Iterable[SpanRecord]) -> tuple[dict[str, SpanRecord], set[
 _canonical: Final = attrgetter("start", "span_id")
 
 
-def _fullness(record: SpanRecord) -> tuple[int, int, int, str]:
+def _fullness(record: SpanRecord) -> tuple[int, bool, int, int, str]:
     """How much one of several versions of a span says; the same for none that differ."""
     held = sorted(record.attributes.items())
     rest = (record.parent_id, record.is_error, record.links_dropped, record.attributes_dropped)
     said = repr((held, rest, record.foreign, record.root_id))
-    return (len(held), record.end, record.start, said)
+    return (len(held), record.root_id is not None, record.end, record.start, said)
 
 
 _FOREIGN: Final = (

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from orchtrace_otel.spans._activation import Activation, current, of
 from orchtrace_otel.spans._beginning import join_run, link_runs, start_run
+from orchtrace_otel.spans._carrying import carrying
 from orchtrace_otel.spans._interval import Interval, Scope, keepers, scope_of
 from orchtrace_otel.spans._opening import (
     instant,
@@ -51,6 +52,7 @@ __all__ = [
     "Value",
     "Watcher",
     "all_writable",
+    "carrying",
     "current",
     "error_type",
     "ignore",

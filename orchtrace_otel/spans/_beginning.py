@@ -15,7 +15,8 @@ from orchtrace_otel import attributes as a
 from orchtrace_otel._guard import guarded, warn_once
 from orchtrace_otel.sampling import weight_of
 from orchtrace_otel.spans._activation import Activation, Elsewhere
-from orchtrace_otel.spans._interval import Interval
+from orchtrace_otel.spans._carrying import carrying
+from orchtrace_otel.spans._interval import Interval, scope_of
 from orchtrace_otel.spans._run import Run
 from orchtrace_otel.spans._tracing import (
     Attributes,
@@ -126,9 +127,7 @@ def _carry(root: Activation) -> None:
     the host's own HTTP spans included, takes the run along to another process. The
     root's id is known only when its span has started.
     """
-    own = root.span.get_span_context()
-    state = own.trace_state.update(a.TRACESTATE_KEY, root.span_id)
-    root.become(SpanContext(own.trace_id, own.span_id, own.is_remote, own.trace_flags, state))
+    root.become(carrying(root.span.get_span_context(), root.span_id))
 
 
 @guarded
@@ -136,7 +135,8 @@ def join_run() -> Activation | None:
     """Return the activation of another process that the current context comes from, if any.
 
     With the run id in tracestate, what is called here belongs to the caller's run:
-    it gets no root, and its first cause is the span that called.
+    it gets no root, and its first cause is the span that called. A task of this process
+    that outlived its run comes from no other: what begins in it is not that run's.
     """
     context = otel_context.get_current()
     span = trace.get_current_span(context)
@@ -147,6 +147,10 @@ def join_run() -> Activation | None:
     where = tracing() if root_id is not None and _SPAN_ID.fullmatch(root_id) else None
     if where is None or is_suppressed(context):
         return None
+    run_id = f"{remote.trace_id:032x}-{root_id}"
+    scope = scope_of(context)
+    if scope is not None and scope.run.id == run_id and not scope.run.is_remote:
+        return None
     if watchers:
         warn_once(
             "advise:remote",
@@ -156,7 +160,7 @@ def join_run() -> Activation | None:
     run = Run(where, "")
     run.is_remote = True
     run.trace_id = format(remote.trace_id, "032x")
-    run.id = f"{run.trace_id}-{root_id}"
+    run.id = run_id
     # Two processes, or two calls from one span, must not mint one instance id.
     ids = getattr(where.tracer, "id_generator", None) or _IDS
     run.where = f"{ids.generate_span_id():016x}."

@@ -16,6 +16,7 @@ from orchtrace_otel import attributes as a
 from orchtrace_otel._guard import guarded
 from orchtrace_otel.content import gate
 from orchtrace_otel.flow import Edge, Flow, Mark, Unit, unit
+from orchtrace_otel.spans._carrying import carrying
 from orchtrace_otel.spans._outcome import error_type
 from orchtrace_otel.spans._text import all_writable, is_writable, writable
 from orchtrace_otel.spans._tracing import Attributes, Value
@@ -78,6 +79,9 @@ class Interval:
         if edges:
             attributes[a.EDGES] = [f"{kind}:{event_id}" for kind, (event_id, _) in edges]
             links = [link for _, (_, link) in edges]
+        is_apart = a.ACTIVATION in attributes
+        if parent is not None and is_apart:
+            context = _in_one_trace(parent, context, attributes, links)
         self.span = span = run.tracing.tracer.start_span(
             name, context=context, attributes=attributes, links=links, start_time=run.now()
         )
@@ -92,6 +96,8 @@ class Interval:
         self._link: Link | None = None
         self._flow: Flow | None = None
         self._owner: Unit | None = None
+        if is_apart:
+            self._carry_own(run)
         if run.watcher is not None:
             run.watcher.began(self)
 
@@ -120,6 +126,12 @@ class Interval:
             setattr(span, _CONTEXT, span_context)
             self._span_context = span_context
             self._link = None
+
+    def _carry_own(self, run: Run) -> None:
+        """Name its run in its tracestate, where the span around it names none, or another."""
+        own, root_id = self._span_context, run.id.rpartition("-")[2]
+        if own.trace_state.get(a.TRACESTATE_KEY) != root_id:
+            self.become(carrying(own, root_id))
 
     @property
     def written(self) -> Attributes:
@@ -285,6 +297,23 @@ class Scope(Interval):
 
 keepers: Final[list[Callable[[Scope | None], Scope | None]]] = []
 """Adapters that know the scope where others put contexts of their own in place of ours."""
+
+
+def _in_one_trace(
+    parent: Activation, context: Context | None, attributes: dict[str, Value], links: list[Link]
+) -> Context | None:
+    """Return where a span begins that has another span around it than its activation's.
+
+    A run lies in one OTel trace. Where the host's span around is of another one, what is of
+    the run begins right below its activation, with a link to the host's span.
+    """
+    around = trace.get_current_span(context).get_span_context()
+    if around.trace_id == parent.span.get_span_context().trace_id:
+        return context
+    del attributes[a.ACTIVATION]
+    if around.is_valid:
+        links.append(Link(around))
+    return Context({**(context or {}), _SPAN: parent.span})
 
 
 def lies_below(span: Span, context: Context | None) -> bool:

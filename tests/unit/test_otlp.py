@@ -233,12 +233,38 @@ def test_without_a_tracestate_what_is_above_tells_the_run_else_the_only_one_ther
         (f"xorchtrace={ROOT}", None),
         (f"orchtrace={ROOT}0", None),
         (f"orchtrace={ROOT.upper()}", None),
+        (f"orchtrace={'0' * 16}", None),
     ],
-    ids=["alone", "among others", "empty", "short", "another key", "long", "upper case"],
+    ids=["alone", "among others", "empty", "short", "another key", "long", "upper case", "zeros"],
 )
 def test_a_tracestate_is_read_by_its_own_rules(state: str, root: str | None) -> None:
     """Members are apart by commas, with blanks around them; a value that is no id is none."""
     assert otlp.root_of(state) == root
+
+
+@pytest.mark.parametrize("state", [None, 7, True, [], {}, "\t,,="])
+def test_a_tracestate_that_is_none_tells_nothing(state: object) -> None:
+    """The span is read as one that came without."""
+    below = {**point(7, int(ROOT, 16)), "traceState": state}
+    assert runs_of(below, span()) == {RUN: (["begin", "decide", "stop"], False)}
+
+
+def test_what_a_root_says_of_itself_goes_before_its_tracestate() -> None:
+    """A root whose span could not be given a tracestate has that of what it is below."""
+    outer = "00f067aa0ba902b9"
+    inner = span(traceState=f"orchtrace={outer}", parentSpanId=outer)
+    cut = span(traceState=f"orchtrace={ROOT}", attributes=[attribute(a.RUN_ID, RUN[:40])])
+    assert list(runs_of(inner)) == [RUN]
+    assert list(runs_of(cut)) == [RUN]
+
+
+def test_of_a_span_that_came_twice_the_one_that_tells_its_run_is_taken() -> None:
+    """Sent over two ways, of which one loses tracestate; in either order."""
+    told, untold = point(7, 6, f"orchtrace={ROOT}"), point(7, 6)
+    roots = [span(), beside("00f067aa0ba902b9")]
+    found = runs_of(told, untold, *roots)
+    assert found[RUN] == (["begin", "decide", "stop"], True)
+    assert runs_of(untold, told, *roots) == found
 
 
 def test_protobuf_is_read_as_json_is() -> None:

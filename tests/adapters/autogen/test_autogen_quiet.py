@@ -104,3 +104,28 @@ def test_wrong_arguments_fail_where_they_did(plain) -> None:
             with pytest.raises(TypeError, match="tsk"):
                 entry(tsk="go")
     assert captured.started == 0
+
+
+def test_team_called_in_a_task_that_outlived_its_run_is_a_run_of_its_own(traced, plain) -> None:
+    """The run that the task came from is over, so that what begins in it is not that run's."""
+    tasks: list[asyncio.Task[object]] = []
+
+    async def outlive() -> None:
+        may_go_on = asyncio.Event()
+
+        async def go_on() -> None:
+            await may_go_on.wait()
+            await RoundRobinGroupChat([plain("b")], max_turns=1, name="second").run(task="go")
+
+        def leave(_: int) -> str:
+            tasks.append(asyncio.create_task(go_on()))
+            return "left"
+
+        await RoundRobinGroupChat([plain("a", leave)], max_turns=1, name="first").run(task="go")
+        may_go_on.set()
+        await tasks[0]
+
+    asyncio.run(outlive())
+    first, second = traced.traces
+    assert [event.verb for event in first.events] == [event.verb for event in second.events]
+    assert (first.stop.agent, second.stop.agent) == ("first", "second")

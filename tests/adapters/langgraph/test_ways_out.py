@@ -141,3 +141,37 @@ def test_an_input_that_is_refused_ends_the_run_as_an_error(traced, read):
     with pytest.raises(Exception, match="input"):
         loop_of(works).invoke(None)
     assert read.stop(traced.trace)[0] == "error"
+
+
+def test_a_graph_called_in_a_task_that_outlived_its_run_is_a_run_of_its_own(traced) -> None:
+    """The run that the task came from is over, so that what begins in it is not that run's."""
+    tasks: list[asyncio.Task[object]] = []
+
+    async def outlive() -> None:
+        may_go_on = asyncio.Event()
+
+        async def go_on() -> None:
+            await may_go_on.wait()
+            await _graph("second", lambda _: {}).ainvoke({})
+
+        async def leave(_: object) -> dict[str, object]:
+            tasks.append(asyncio.create_task(go_on()))
+            return {}
+
+        await _graph("first", leave).ainvoke({})
+        may_go_on.set()
+        await tasks[0]
+
+    asyncio.run(outlive())
+    assert [[event.verb for event in trace.events] for trace in traced.traces] == [
+        ["begin", "spawn", "return", "stop"],
+        ["begin", "spawn", "return", "stop"],
+    ]
+    assert [trace.stop.agent for trace in traced.traces] == ["first", "second"]
+
+
+def _graph(name, node):
+    graph = StateGraph(dict)
+    graph.add_node("node", node)
+    graph.set_entry_point("node")
+    return graph.compile(name=name)

@@ -124,7 +124,7 @@ class Activation(Scope):
 
 
 class Elsewhere(Activation):
-    """The activation in another process that a span of there comes from; no event of ours."""
+    """What stands for the activation that a span from elsewhere comes from; no event of ours."""
 
     __slots__ = ()
 

@@ -132,11 +132,13 @@ def _carry(root: Activation) -> None:
 
 @guarded
 def join_run() -> Activation | None:
-    """Return the activation of another process that the current context comes from, if any.
+    """Return the activation elsewhere that the current context comes from, if any.
 
     With the run id in tracestate, what is called here belongs to the caller's run:
-    it gets no root, and its first cause is the span that called. A task of this process
-    that outlived its run comes from no other: what begins in it is not that run's.
+    it gets no root, and its first cause is the span that called. That run is in another
+    process, or in this one, where the host handed on a span and not the context. A task
+    of this process that outlived its run comes from nowhere else: what begins in it is not
+    that run's.
     """
     context = otel_context.get_current()
     span = trace.get_current_span(context)
@@ -151,6 +153,9 @@ def join_run() -> Activation | None:
     scope = scope_of(context)
     if scope is not None and scope.run.id == run_id and not scope.run.is_remote:
         return None
+    run = None if where.observer is None else where.observer.find(run_id)
+    if run is not None:
+        return Elsewhere(run, span, context)
     if watchers:
         warn_once(
             "advise:remote",

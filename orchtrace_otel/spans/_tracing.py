@@ -62,6 +62,10 @@ class Observer(Protocol):
         """Build and score a run that goes on; None where it is not followed."""
         ...
 
+    def find(self, run_id: str) -> Run | None:
+        """Return a run that is open in this process."""
+        ...
+
     def late(self, run_id: str, reward: Reward) -> None:
         """Take a reward for a run that is closed or runs elsewhere."""
 

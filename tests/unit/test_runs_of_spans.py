@@ -119,6 +119,37 @@ def in_a_span_of_another_trace() -> None:
     team()
 
 
+def below_a_span_that_was_handed_on() -> None:
+    """Call agents where the host has made one of its spans current, and nothing else is."""
+
+    @orchtrace.team
+    def team() -> None:
+        around = host_span("request")
+        alone = trace.set_span_in_context(around, otel_context.Context())
+        token = otel_context.attach(alone)
+        critic()
+        look_up()
+        otel_context.detach(token)
+        around.end()
+        critic()
+
+    team()
+
+
+def below_headers_of_its_own() -> None:
+    """Call agents of the same process as a client calls a server."""
+
+    @orchtrace.team
+    def team() -> None:
+        headers = orchtrace.inject()
+        with orchtrace.extract(headers):
+            critic()
+            orchtrace.decide("route", chosen="b", candidates=["b"])
+        critic()
+
+    team()
+
+
 def below_a_full_tracestate() -> None:
     """Call a team from where other vendors have filled the tracestate."""
     full = TraceState([(f"vendor{number}", "1") for number in range(32)])
@@ -135,6 +166,8 @@ def below_a_full_tracestate() -> None:
         in_a_span_from_before_the_run,
         in_a_span_of_another_run,
         in_a_span_of_another_trace,
+        below_a_span_that_was_handed_on,
+        below_headers_of_its_own,
         below_a_full_tracestate,
     ],
 )

@@ -38,7 +38,8 @@ class Known(Generic[K, V]):
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self._lock = threading.Lock()
+        # Of the thread's own: in the middle of it the collector may run code of the host's.
+        self._lock = threading.RLock()
         self.clear()
 
     def clear(self) -> None:

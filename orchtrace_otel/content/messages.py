@@ -6,10 +6,13 @@ afterwards, within limits and redacted.
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import orjson
+
+from orchtrace_otel.content.values import value_of
 
 Part = Mapping[str, Any]
 
@@ -120,7 +123,7 @@ def of_chat(given: Any) -> Mapping[str, Any]:
     """
     if not is_a(given, dict):
         return message("user", parts(given))
-    role, content = str(given.get("role", "user")), given.get("content")
+    role, content = _role(given), given.get("content")
     if role == "tool":
         held = [tool_response(given.get("tool_call_id"), content)]
         return message("tool", held, given.get("name"))
@@ -134,12 +137,22 @@ def of_chat(given: Any) -> Mapping[str, Any]:
     return message(role, held, given.get("name"))
 
 
+def _role(given: Mapping[str, Any]) -> str:
+    """Return who says a message, as a text; a member of an enum is what it stands for."""
+    role: Any = given.get("role", "user")
+    if is_a(role, str):
+        return str(role)
+    if issubclass(type(role), enum.Enum):
+        role = value_of(role)
+    return str.__str__(role) if issubclass(type(role), str) else f"<{type(role).__qualname__}>"
+
+
 def look_at_chat(given: Any) -> tuple[Any, ...]:
     """Return what tells whether such a message has changed."""
     if not is_a(given, dict):
         return (given,)
     return (
-        given.get("role", "user"),
+        _role(given),
         given.get("content"),
         given.get("name"),
         given.get("tool_call_id"),

@@ -16,7 +16,10 @@ import math
 import pathlib
 import uuid
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+from itertools import islice
+from sys import getsizeof
+from types import MemberDescriptorType
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, cast
 
 import orjson
 
@@ -29,6 +32,8 @@ CUT: Final = "cut"
 TAKEN: Final = "redacted"
 """Flags: something was too long; something was taken out."""
 
+_FLAGS: Final = (frozenset[str](), frozenset((TAKEN,)))
+"""Those of what was copied whole."""
 _DEEPEST: Final = 24
 _SHALLOW: Final = 16
 """Levels below which nothing is reused: what has a witness is not so deep that it ends there."""
@@ -72,12 +77,13 @@ class Copy:
         flags: `CUT`, `TAKEN`, where either happened.
     """
 
-    __slots__ = ("_copies", "_left", "_redactor", "flags")
+    __slots__ = ("_copies", "_is_inside", "_left", "_redactor", "flags")
 
     def __init__(self, redactor: Redactor, most: int, copies: Copies | None = None) -> None:
         self._redactor = redactor
         self._left = most
         self._copies = copies
+        self._is_inside = copies is None
         self.flags: set[str] = set()
 
     def of(self, value: Any, depth: int = 0) -> Any:
@@ -94,8 +100,8 @@ class Copy:
         if self._left <= 0 or depth > _DEEPEST:
             self.flags.add(CUT)
             return None
-        if self._copies is not None and depth <= _SHALLOW and read in _NAMED:
-            return self._known(self._copies, read, value, depth)
+        if not self._is_inside and depth <= _SHALLOW and read in _NAMED:
+            return self._known(cast("Copies", self._copies), read, value, depth)
         return read(self, value, depth)
 
     def whole(self, value: Mapping[str, Any]) -> dict[str, Any]:
@@ -120,13 +126,16 @@ class Copy:
     ) -> Any:
         before, left = self.flags, self._left
         self.flags = set()
+        # What is inside is known with it: a look at each level would cost levels times levels.
+        self._is_inside = True
         held = read(self, value, depth)
+        self._is_inside = False
         flags, self.flags = self.flags, before
         before |= flags
         # Another thread of the host's may have changed it between the look and the copy.
         if CUT in flags or copies.look(value) != witness:
             return held
-        return copies.remember(witness, dumped(held), frozenset(flags), left - self._left)
+        return copies.remember(witness, dumped(held), _FLAGS[TAKEN in flags], left - self._left)
 
     def text(self, text: str) -> str:
         """Return a text, redacted and cut."""
@@ -154,7 +163,7 @@ class Copy:
         kept = texts.get(text)
         if kept is None:
             kept = self._redactor.text(text)
-            texts.put(text, kept, len(text) if kept is text else len(text) + len(kept))
+            texts.put(text, kept, getsizeof(text) + (0 if kept is text else getsizeof(kept)))
         return text if kept == text else kept
 
     def _encoded(self, text: str) -> str:
@@ -168,8 +177,11 @@ class Copy:
 
     def number(self, value: int | float) -> Any:
         """Return a number that JSON can hold; as a text where it cannot, or must be redacted."""
+        # Of a class of its own, such as NumPy's, it is what it is as a number.
         if isinstance(value, float):
+            value = float.__float__(value)
             return value if math.isfinite(value) else str(value)
+        value = int.__int__(value)
         if -_LONG < value < _LONG:
             return value
         if not -_WIDEST <= value < _WIDEST:
@@ -195,7 +207,10 @@ class Copy:
     def fields(self, pairs: Any, depth: int) -> dict[str, Any]:
         """Return names and values, those of secret names taken out."""
         held: dict[str, Any] = {}
-        for key, item in pairs:
+        # All at once: another thread of the host's may add names meanwhile. One name that is
+        # empty, with an empty text, takes up nothing.
+        now: list[tuple[Any, Any]] = list(islice(pairs, max(self._left, 0) + 2))
+        for key, item in now:
             if self._left <= 0:
                 self.flags.add(CUT)
                 break
@@ -249,21 +264,34 @@ def value_of(value: Any) -> Any:
 
 def dataclass_fields_of(value: Any) -> list[tuple[str, Any]]:
     """Return the fields of a dataclass, and what they hold."""
-    return [(one.name, _own(value, one.name)) for one in dataclasses.fields(value)]
+    kind = _class_of(value)
+    held: dict[str, Any] = object.__getattribute__(value, "__dict__") if kind.__dictoffset__ else {}
+    return [
+        (name, held[name] if name in held else _of_class(kind, value, name))
+        for name in (one.name for one in dataclasses.fields(kind))
+    ]
 
 
-def _own(value: Any, name: str) -> Any:
-    """Return what an object holds itself, without asking its own code."""
-    try:
-        return object.__getattribute__(value, name)
-    except AttributeError:
-        return None
+def _of_class(kind: Any, value: object, name: str) -> Any:
+    """Return what an object holds in a slot, or has of its class; nothing that code makes."""
+    above: tuple[type[Any], ...] = kind.__mro__
+    for one in above:
+        if name in vars(one):
+            found: Any = vars(one)[name]
+            of_found = _class_of(found)
+            if of_found is not MemberDescriptorType:
+                return None if "__get__" in _own_names(of_found) else found
+            try:
+                return found.__get__(value)
+            except AttributeError:  # the slot is empty
+                return None
+    return None
 
 
 def fields_of(value: Any) -> list[tuple[str, Any]]:
     """Return the fields of an object that keeps them in a dict, those with `_` in front aside."""
     held: dict[str, Any] = object.__getattribute__(value, "__dict__")
-    return [pair for pair in list(held.items()) if pair[0][:1] != "_"]
+    return [pair for pair in list(held.items()) if type(pair[0]) is str and pair[0][:1] != "_"]
 
 
 # -- what reads values of a class; witness.py looks at what each of these reads ---------------
@@ -336,16 +364,18 @@ _KNOWN: Final = (
     pathlib.PurePath,
 )
 _MOST_KINDS: Final = 4_096
-_readers: Final[dict[type, Reader | None]] = {}
+_readers: Final[dict[int, tuple[type, Reader | None]]] = {}
 
 
 def reader_of(kind: type) -> Reader | None:
     """Return what reads values of a class; None where only the class's name is told."""
-    if kind in _readers:
-        return _readers[kind]
+    # By identity: classes whose class has an `__eq__` may have no hash.
+    known = _readers.get(id(kind))
+    if known is not None:
+        return known[1]
     found = _find_reader(kind)
     if len(_readers) < _MOST_KINDS:
-        _readers[kind] = found
+        _readers[id(kind)] = kind, found
     return found
 
 
@@ -353,11 +383,13 @@ def _find_reader(kind: Any) -> Reader | None:
     for kinds, reader in _READERS:
         if issubclass(kind, kinds):
             return reader
-    if kind.__module__.partition(".")[0] in _STANDARD and issubclass(kind, _KNOWN):
+    home: object = kind.__module__
+    if type(home) is str and home.partition(".")[0] in _STANDARD and issubclass(kind, _KNOWN):
         return of_known
-    if dataclasses.is_dataclass(kind):
+    names = _own_names(kind)
+    if "__dataclass_fields__" in names:
         return of_dataclass
-    has_fields: bool = kind.__dictoffset__ != 0 and "__getattribute__" not in _own_names(kind)
+    has_fields: bool = kind.__dictoffset__ != 0 and "__getattribute__" not in names
     return of_object if has_fields and not issubclass(kind, BaseException) else None
 
 
@@ -371,4 +403,5 @@ _STANDARD: Final = frozenset({"datetime", "decimal", "uuid", "pathlib"})
 
 def dumped(document: Any) -> bytes:
     """Return a copy that `Copy` made as JSON."""
-    return orjson.dumps(document)
+    # What orjson gives has room for more, kilobytes of it, for as long as it is held.
+    return bytes(memoryview(orjson.dumps(document)))

@@ -9,7 +9,8 @@ its texts is held.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import Any, Final, TypeAlias
+from sys import getsizeof
+from typing import Any, Final, TypeAlias, cast
 
 from orchtrace_otel.content import values
 
@@ -27,10 +28,6 @@ _WIDEST: Final = 2**63
 _INT, _FLOAT, _BYTES, _TEXT, _ENUM, _SHOWN, _CLASS, _LIST, _MAPPING, _OBJECT, _END = (
     object() for _ in range(11)
 )
-_PLAIN: Final = frozenset((str, bool, type(None)))
-_LISTS: Final = frozenset((list, tuple))
-_BARE: Final = _LISTS | {dict}
-"""What many fields of messages hold nothing in: that much is seen at a glance."""
 
 
 class _Unclear(Exception):  # noqa: N818 - no error: such a value has no witness
@@ -60,7 +57,7 @@ class _Look:
             _Unclear: If it can have no witness.
         """
         kind = type(value)
-        if kind in _PLAIN:
+        if kind is str or kind is bool or value is None:
             self.seen.append(value)
             return
         if depth > _DEEPEST:
@@ -72,14 +69,16 @@ class _Look:
         if len(pairs) > self._most:
             raise _Unclear
         seen = self.seen
-        for name, item in pairs:
+        # Classes are told by identity: those whose class has an `__eq__` may have no hash.
+        for name, item in list(pairs):
             if type(name) is not str:
                 raise _Unclear
             seen.append(name)
             kind = type(item)
-            if kind in _PLAIN:
+            if kind is str or kind is bool or item is None:
                 seen.append(item)
-            elif kind in _BARE and not item:
+            elif (kind is dict or kind is list or kind is tuple) and not item:
+                # What many fields of messages hold nothing in: that much is seen at a glance.
                 seen += (_MAPPING if kind is dict else _LIST, _END)
             else:
                 self.at(item, depth + 1)
@@ -92,9 +91,10 @@ class _Look:
         seen = self.seen
         seen.append(_LIST)
         for item in items:
-            if type(item) in _PLAIN:
+            kind = type(item)
+            if kind is str or kind is bool or item is None:
                 seen.append(item)
-            elif self._is_whole or _looker(type(item)) not in _NESTING:
+            elif self._is_whole or _looker(kind) not in _NESTING:
                 self.at(item, depth + 1)
             else:
                 raise _Unclear
@@ -119,7 +119,8 @@ def _at_bytes(look: _Look, value: Any, _depth: int) -> None:
 
 
 def _at_items(look: _Look, value: Any, depth: int) -> None:
-    if type(value) not in _LISTS:
+    kind = cast("object", type(value))
+    if kind is not list and kind is not tuple:
         raise _Unclear
     look.items(value, depth)
 
@@ -176,16 +177,17 @@ _NESTING: Final = frozenset((_at_items, _at_mapping, _at_dataclass, _at_object))
 
 
 _MOST_KINDS: Final = 4_096
-_lookers: Final[dict[type, _Looker]] = {}
+_lookers: Final[dict[int, tuple[type, _Looker]]] = {}
 
 
 def _looker(kind: type[Any]) -> _Looker:
     """Return how to look at values of a class."""
-    found = _lookers.get(kind)
-    if found is None:
-        found = _LOOKERS[values.reader_of(kind)]
-        if len(_lookers) < _MOST_KINDS:
-            _lookers[kind] = found
+    known = _lookers.get(id(kind))
+    if known is not None:
+        return known[1]
+    found = _LOOKERS[values.reader_of(kind)]
+    if len(_lookers) < _MOST_KINDS:
+        _lookers[id(kind)] = kind, found
     return found
 
 
@@ -211,7 +213,8 @@ def of_parts(parts: tuple[Any, ...]) -> Witness | None:
     """
     # A loop, for this is asked of every message of every prompt.
     for part in parts:
-        if part is not None and part.__class__ is not str:
+        # Not by `__class__`, which an object may say to be a text's.
+        if part is not None and type(part) is not str:
             return _seen(_Look(_MOST_OF_PARTS, is_whole=True), parts)
     return parts
 
@@ -225,15 +228,8 @@ def _seen(look: _Look, value: Any) -> Witness | None:
 
 
 def size_of(witness: Witness) -> int:
-    """Return how many characters and bytes the texts of a witness have.
+    """Return how many bytes a witness takes up, texts that others hold too included.
 
-    Bytes count twice: a copy writes them in base 64. Other than texts, all counts a little.
+    Bytes count twice: a copy writes them in base 64.
     """
-    return sum(
-        len(one) if type(one) is str else 2 * len(one) if type(one) is bytes else _NO_TEXT
-        for one in witness
-    )
-
-
-_NO_TEXT: Final = 24
-"""Digits of a number, and what stands around the name of a class."""
+    return sum(2 * getsizeof(one) if type(one) is bytes else getsizeof(one) for one in witness)

@@ -6,6 +6,8 @@ import dataclasses
 import datetime as dt
 import enum
 import gc
+import threading
+import tracemalloc
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -294,30 +296,34 @@ def test_a_message_that_changes_while_it_is_copied_is_not_remembered(
     turn_on: Callable[..., Any],
 ) -> None:
     """As another thread of the host's may do it; the next capture is of what is there then."""
-    part = {"type": "text", "text": "one"}
+    more = ["one"]
+    part: dict[str, Any] = {"type": "text", "text": "one", "more": more}
     message = {"role": "user", "content": [part]}
     changes = ["two", "two"]
 
+    def change_to(now: str) -> None:
+        part["text"] = more[0] = now
+
     def redact(text: str) -> str:
         if text == "text":  # looked at already, and what comes behind it is not read yet
-            part["text"] = changes.pop()
+            change_to(changes.pop())
         return text
 
     def shape(given: Any) -> Any:
         if changes:
-            part["text"] = changes.pop()
+            change_to(changes.pop())
         return of_chat(given)
 
     on = turn_on(redact=redact)
     run = run_of()
 
     def value(now: str) -> str:
-        part["text"] = now
+        change_to(now)
         ref = on.recorder.opening(run, [message])["orchtrace.content_ref"]
-        return str(on.store().get(ref).body["value"][0]["content"][0]["text"])
+        return str(on.store().get(ref).body["value"][0]["content"][0]["more"][0])
 
     def turn(now: str) -> str:
-        part["text"] = now
+        change_to(now)
         interval = spans.open_turn(run.root, "m")
         opened = on.recorder.open_turn(interval, [message], shape=shape, look=look_at_chat)
         ref = opened.close([])["orchtrace.content_ref"]
@@ -397,3 +403,85 @@ def test_new_rules_hold_at_once(turn_on: Callable[..., Any], tmp_path: Any) -> N
     assert second.flush(30)
     found = content.open_store(tmp_path / "other").get(facts["orchtrace.content_ref"])
     assert found.body["value"] == [{"role": "user", "content": "[redacted] asks"}]
+
+
+class Pretends:
+    """An object that says to be a text."""
+
+    def __init__(self) -> None:
+        self.content = "x"
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:  # type: ignore[override]
+        return str
+
+    def __eq__(self, other: object) -> bool:
+        raise AssertionError
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def test_an_object_that_says_to_be_a_text_is_looked_at_as_what_it_is() -> None:
+    """It may change, and is neither held nor asked whether it is the same."""
+    given = Pretends()
+    before = witness.of_parts(("user", given))
+    assert before == witness.of_parts(("user", given))
+    assert before is not None
+    assert not any(one is given for one in before)
+    given.content = "y"
+    assert witness.of_parts(("user", given)) != before
+
+
+class Mixed(str, enum.Enum):  # noqa: UP042 - what is tested: its `str` is not its text
+    """Roles, as many write them."""
+
+    USER = "user"
+
+
+@pytest.mark.parametrize(
+    "role", [Mixed.USER, Role.USER, Word("user"), "user"], ids=["mixed", "enum", "word", "text"]
+)
+def test_a_role_is_the_text_that_it_stands_for(role: Any) -> None:
+    """However a host writes it; what looks alike is of one shape."""
+    given = {"role": role, "content": "x"}
+    assert of_chat(given)["role"] == "user"
+    assert witness.of_parts(look_at_chat(given)) == ("user", "x", None, None, None, None)
+
+
+def test_what_is_remembered_takes_up_what_it_may() -> None:
+    """Short texts and such as need more than a byte a character too, and many small values."""
+    most, redactor = 200_000, Redactor()
+    makers: list[Callable[[int], Any]] = [
+        lambda number: {"n": number},
+        lambda number: {f"k{one}": f"{number}-{one}" for one in range(25)},
+        lambda number: {"content": f"{number}" + "\U0001f600" * 300},
+    ]
+    for make in makers:
+        copies = Copies(most)
+        tracemalloc.start()
+        try:
+            for number in range(1_500):
+                Copy(redactor, MOST, copies).of(make(number))
+            size, _ = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+        assert size < 2 * 2 * most
+
+
+def test_what_is_known_can_be_added_to_in_the_middle_of_it() -> None:
+    """The collector runs where it likes, and what it ends may be captured: nobody waits."""
+    known: Known[Any, int] = Known(10_000)
+
+    class Key:
+        def __hash__(self) -> int:
+            if (1, 2) not in inner:
+                inner.append((1, 2))
+                known.put((1, 2), 2, 10)
+            return 1
+
+    inner: list[Any] = []
+    added = threading.Thread(target=lambda: known.put(Key(), 1, 10), daemon=True)
+    added.start()
+    added.join(10)
+    assert not added.is_alive()
+    assert known.get((1, 2)) == 2

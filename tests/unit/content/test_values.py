@@ -5,15 +5,18 @@ from __future__ import annotations
 import dataclasses
 import datetime as dt
 import enum
+import tracemalloc
 from collections import OrderedDict, defaultdict
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from orchtrace_otel.content.memory import Copies
 from orchtrace_otel.content.redaction import REDACTED, Redactor
 from orchtrace_otel.content.values import Copy, dumped
 
@@ -177,3 +180,130 @@ def test_long_numbers_are_redacted_as_texts_are() -> None:
     copy = Copy(Redactor(patterns=[r"\b4\d{15}\b"]), MOST)
     assert copy.of({"card": 4111111111111111, "n": 12}) == {"card": REDACTED, "n": 12}
     assert copy.flags == {"redacted"}
+
+
+class Real(float):
+    """A number with code of its own, such as NumPy's."""
+
+    def __float__(self) -> float:
+        raise AssertionError
+
+    __repr__ = __str__ = __float__  # type: ignore[assignment]
+
+
+class Whole(int):
+    """Likewise."""
+
+    def __int__(self) -> int:
+        raise AssertionError
+
+    __repr__ = __str__ = __lt__ = __gt__ = __neg__ = __index__ = __int__  # type: ignore[assignment]
+
+
+def test_a_number_of_any_class_is_a_number() -> None:
+    """What JSON can hold of it is kept, and no code of its class runs."""
+    given = [Real(1.5), np.float64(2.5), Real("nan"), Whole(3), Whole(10**9), Whole(10**30)]
+    held, flags = copied(given)
+    assert orjson.loads(dumped(held)) == [1.5, 2.5, "nan", 3, 10**9, str(10**30)]
+    assert not flags
+
+
+class Equal(type):
+    """A class of classes that have no hash."""
+
+    def __eq__(cls, other: object) -> bool:
+        raise AssertionError
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+class Looking(type):
+    """A class of classes that look for what they do not have."""
+
+    def __getattr__(cls, name: str) -> Any:
+        raise KeyError(name)
+
+
+class Unhashable(metaclass=Equal):
+    def __init__(self) -> None:
+        self.shown = 1
+
+
+class Registry(metaclass=Looking):
+    def __init__(self) -> None:
+        self.shown = 1
+
+
+class Homeless:
+    __module__ = None  # type: ignore[assignment]
+
+    def __init__(self) -> None:
+        self.shown = 1
+
+
+@pytest.mark.parametrize("copies", [None, Copies(MOST)])
+@pytest.mark.parametrize("kind", [Unhashable, Registry, Homeless])
+def test_fields_are_read_whatever_the_class_s_class_is(kind: Any, copies: Copies | None) -> None:
+    """A class that cannot be hashed, asked for what it lacks, or placed costs no content."""
+    copy = Copy(Redactor(), MOST, copies)
+    assert dumped(copy.of([kind(), kind])) == b'[{"shown":1},"<%b>"]' % type(kind).__name__.encode()
+
+
+def test_fields_whose_names_are_no_texts_are_left_out() -> None:
+    """They are none that a class could have given."""
+    held = Holder()
+    vars(held)[1] = "x"  # type: ignore[index]
+    assert copied(held)[0] == {"shown": 1}
+
+
+@dataclasses.dataclass
+class Lazy:
+    """A dataclass one of whose fields is made by code."""
+
+    plain: int
+    made: int = dataclasses.field(init=False)
+    same: int = dataclasses.field(default=3, init=False)
+
+    def __getattribute__(self, name: str) -> Any:
+        raise AssertionError
+
+
+Lazy.made = property(lambda self: self.plain)  # type: ignore[assignment]
+
+
+@dataclasses.dataclass(slots=True)
+class Slotted:
+    filled: int
+    empty: int = dataclasses.field(init=False)
+
+
+def test_no_code_of_a_dataclass_runs() -> None:
+    """What it holds itself is read, in slots too; what a property would make is not asked for."""
+    lazy = object.__new__(Lazy)
+    object.__setattr__(lazy, "plain", 1)
+    held = copied([lazy, Slotted(2)])[0]
+    assert held == [{"plain": 1, "made": None, "same": 3}, {"filled": 2, "empty": None}]
+
+
+@pytest.mark.parametrize("copies", [None, Copies(MOST)])
+def test_a_mapping_that_grows_meanwhile_is_copied_as_it_was(copies: Copies | None) -> None:
+    """Another thread of the host's may add to it; here it is the redaction that does."""
+    given = {"a": "x", "b": "y"}
+
+    def redact(text: str) -> str:
+        given[f"{len(given)}"] = "new"
+        return text
+
+    copy = Copy(Redactor(function=redact), MOST, copies)
+    assert orjson.loads(dumped(copy.of(given))) == {"a": "x", "b": "y"}
+
+
+def test_json_takes_up_no_more_than_it_needs() -> None:
+    """What is held, and counted by its length, has no room that nobody uses."""
+    tracemalloc.start()
+    try:
+        held = [dumped({"number": number}) for number in range(1_000)]
+        size, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert size < len(held) * 200

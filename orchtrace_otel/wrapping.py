@@ -53,8 +53,21 @@ def trace_function(
 
 
 _FUTURE: Final = "add_done_callback"
-_SETTLED: Final = frozenset((type(None), str, dict, list, tuple, bool, int, float, bytes))
-"""What most calls give back: asking these whether they are futures takes longer than to know."""
+_SETTLED: Final = frozenset(
+    id(kind) for kind in (type(None), str, dict, list, tuple, bool, int, float, bytes)
+)
+"""What most calls give back: asking these whether they are futures takes longer than to know.
+
+By identity: a class whose class has an `__eq__` may have no hash.
+"""
+
+
+def _is_future(kind: type[object]) -> bool:
+    """Whether objects of a class are futures, of asyncio or of a pool."""
+    try:
+        return hasattr(kind, _FUTURE)
+    except Exception:  # noqa: BLE001 - the class of a class of the host's has a lookup of its own
+        return False
 
 
 def _trace_call(plan: Plan, function: Callable[..., Any], owner: object) -> Callable[..., Any]:
@@ -74,11 +87,11 @@ def _trace_call(plan: Plan, function: Callable[..., Any], owner: object) -> Call
         detach(token)
         # By type alone: asking a lazy result for its class would load it.
         kind = cast("type[object]", type(result))
-        if kind in _SETTLED:
+        if id(kind) in _SETTLED:
             close_call(plan, call, result)
         elif kind is CoroutineType:
             return _awaited(plan, call, result)
-        elif hasattr(kind, _FUTURE):  # of asyncio or of a pool
+        elif _is_future(kind):
             _close_with(plan, call, result)
         else:
             close_call(plan, call, result)

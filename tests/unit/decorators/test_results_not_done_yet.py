@@ -7,6 +7,7 @@ from collections.abc import Coroutine
 from typing import Any
 
 import pytest
+from opentelemetry.trace import StatusCode
 
 import orchtrace_otel as orchtrace
 from tests.trees import recording
@@ -108,3 +109,47 @@ def test_something_that_only_looks_like_a_future_comes_back_all_the_same() -> No
     with recording() as captured:
         assert orchtrace.agent(lambda: odd, name="odd")() is odd
     assert captured.trace.events[-1]["status"] == "ok"
+
+
+class Equal(type):
+    """A class of classes that have no hash."""
+
+    def __eq__(cls, other: object) -> bool:
+        raise AssertionError
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+class Looking(type):
+    """A class of classes that look for what they do not have."""
+
+    def __getattr__(cls, name: str) -> Any:
+        raise KeyError(name)
+
+
+class Unhashable(metaclass=Equal):
+    """Whether this is a future cannot be looked up."""
+
+
+class Registry(metaclass=Looking):
+    """Whether this is a future cannot be asked."""
+
+
+@pytest.mark.parametrize("kind", [Unhashable, Registry])
+@pytest.mark.parametrize("decorate", [orchtrace.agent, orchtrace.tool, orchtrace.team])
+def test_a_result_of_any_class_comes_back(kind: Any, decorate: Any) -> None:
+    """Whatever the class of its class does when it is asked; the call is over and is no error."""
+    given = kind()
+
+    @decorate
+    def work() -> Any:
+        return given
+
+    @orchtrace.team
+    def outer() -> Any:
+        return work()
+
+    with recording() as captured:
+        assert outer() is given
+    assert not captured.trace.flags
+    assert all(span.status.status_code is not StatusCode.ERROR for span in captured.spans)

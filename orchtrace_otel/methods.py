@@ -16,7 +16,9 @@ from typing import Any, Final, cast
 from orchtrace_otel.calls import MARK
 
 _NAMES: Final = frozenset(("self", "cls"))
-_HELD_AS: Final = frozenset((FunctionType, classmethod, staticmethod))
+_HELD_AS: Final = (FunctionType, classmethod, staticmethod)
+_IMMUTABLE: Final = 1 << 8
+"""Flag of classes that nobody can give a method: `Py_TPFLAGS_IMMUTABLETYPE`."""
 
 
 class Method:
@@ -24,7 +26,8 @@ class Method:
 
     Args:
         name: Name of the parameter that takes the object, where that is sure: what comes
-            first is the object then, whatever it is.
+            first is the object then, unless it can have no methods but those it is born
+            with, such as a text in a parameter `cls`.
         home: Module and qualified name of the class in whose body the function stands.
     """
 
@@ -38,16 +41,23 @@ class Method:
         self, args: tuple[Any, ...], kwargs: Mapping[str, Any]
     ) -> tuple[tuple[Any, ...], Mapping[str, Any]]:
         """Return the arguments of a call without its object."""
-        if not args:
-            return args, {name: held for name, held in kwargs.items() if name != self._name}
-        return (args[1:] if self._name is not None or self._is_of(args[0]) else args), kwargs
+        if args:
+            return (args[1:] if self._is_of(args[0]) else args), kwargs
+        own = self._name
+        if own is not None and own in kwargs and self._is_of(kwargs[own]):
+            return args, {name: held for name, held in kwargs.items() if name != own}
+        return args, kwargs
 
     def _is_of(self, first: Any) -> bool:
         """Whether the function is a method of what it is called with."""
+        kinds = _classes_of(first)
+        if self._name is not None:
+            return bool(kinds)
         is_home = False
-        for kind in _classes_of(first):
+        for kind in kinds:
             for held in list(vars(kind).values()):
-                if type(held) in _HELD_AS and self._is_in(held):
+                # By identity: the class of what a class holds may have no hash.
+                if any(type(held) is one for one in _HELD_AS) and self._is_in(held):
                     return type(held) is not staticmethod
             is_home = is_home or (kind.__module__, kind.__qualname__) == self._home
         return is_home
@@ -66,7 +76,13 @@ def _classes_of(first: Any) -> tuple[type[Any], ...]:
     """Return the classes that may hold a method of an object, or of a class."""
     kind = cast("type[object]", type(first))
     above: tuple[type[Any], ...] = kind.__mro__
-    return (*first.__mro__, *above) if type in above else above
+    # By identity: the class of a class may have an `__eq__` of the host's.
+    is_class = any(one is type for one in above)
+    return tuple(
+        one
+        for one in ((*first.__mro__, *above) if is_class else above)
+        if not one.__flags__ & _IMMUTABLE
+    )
 
 
 def method_of(target: Any) -> Method | None:

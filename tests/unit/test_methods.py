@@ -238,6 +238,84 @@ def test_an_object_that_is_an_argument_is_content(captured: Captured) -> None:
     assert told(captured) == [given, given, given, {"args": ["<type>"]}]
 
 
+@orchtrace.tool
+def count(cls: Any, image: Any) -> Any:
+    """Stand outside of classes; what comes first is called like a method's object."""
+    return f"{cls} in {image}"
+
+
+def outside(self: Any, q: Any) -> Any:
+    return q
+
+
+class Given:
+    """Has a function from outside as its method."""
+
+    ask = orchtrace.tool("ask")(outside)
+
+
+@pytest.mark.parametrize("label", ["dog", 3, None, ("a", "b"), ["a"], str, b"x"])
+def test_what_can_have_no_such_method_is_an_argument_whatever_its_name(
+    label: Any, captured: Captured
+) -> None:
+    """A text in a parameter `cls` was asked, by place and by name; to a replay too."""
+
+    @orchtrace.team
+    def work() -> None:
+        count(label, "one")
+        count(cls=label, image="one")
+        Given().ask("it")
+
+    with record() as recording:
+        work()
+    assert [len(one["args"]) if "args" in one else [*one] for one in told(captured)] == [
+        2,
+        ["cls", "image"],
+        1,
+    ]
+    assert len(recording.find("count", (label, "one"), {})) == 1
+    assert recording.find("count", ("another", "one"), {}) == []
+
+
+class Equal(type):
+    """A class of classes that have no hash, and are not to be compared."""
+
+    def __eq__(cls, other: object) -> bool:
+        raise AssertionError
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+class Odd(metaclass=Equal):
+    """Has a function whose object is told by its class; and an object of its own in it."""
+
+    @orchtrace.tool
+    def look(this, q: Any) -> Any:  # noqa: N805 - hosts may call it as they like
+        return q
+
+
+class Holding:
+    odd = Odd()
+
+    @orchtrace.tool
+    def look(this, q: Any) -> Any:  # noqa: N805 - as above
+        return q
+
+
+@pytest.mark.parametrize("kind", [Odd, Holding])
+def test_an_object_is_told_whatever_its_class_s_class_is(kind: Any, captured: Captured) -> None:
+    """By identity alone: neither a recording nor a replay comes to harm by it."""
+
+    @orchtrace.team
+    def work() -> Any:
+        return kind().look("it")
+
+    with record() as recording:
+        assert work() == "it"
+    assert told(captured) == [{"args": ["it"]}]
+    assert len(recording.find("look", ("it",), {})) == 1
+
+
 def test_a_replay_looks_for_what_a_tool_is_asked_alone() -> None:
     """A recorded result is found for another object of the class, however it names its object."""
 

@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Final
 
 from opentelemetry.trace import StatusCode
 
+from orchtrace_otel import attributes as a
 from orchtrace_otel import schema
 from orchtrace_otel.builder import SpanRecord, build
 from orchtrace_otel.content import Capture, gate
 from orchtrace_otel.content.recorder import Recorder
 from orchtrace_otel.model import STOP_REASONS
+from orchtrace_otel.otlp import root_of
 from orchtrace_otel.rewards import score
 from orchtrace_otel.testing._kit import check
 from orchtrace_otel.testing._recordings import Recording, is_ours, span_id_of
@@ -42,6 +44,24 @@ class RecordChecks(AdapterTeams, ABC, kit=True):
                     faults = unknown_values(span.attributes or {})
                     must = f"{one.name} must write {span.name!r} with known keys and exact types"
                     self.must(not faults, must, "; ".join(faults))
+
+    @check
+    def test_each_span_tells_its_run(self) -> None:
+        """Spans of ours name their run's root in tracestate; the root alone has the run's id.
+
+        Troubleshooting: open spans with the functions of orchtrace_otel.spans; a span that
+        is made by hand, or whose context is changed, is of no run to who reads OTLP.
+        """
+        for one, trace in self._traces():
+            root_id = trace.trace_id.rpartition("-")[2]
+            for span in filter(is_ours, one.captured.spans):
+                told = "" if span.context is None else span.context.trace_state.to_header()
+                must = f"{one.name} must name the run in the tracestate of {span.name!r}"
+                self.must(root_of(told) == root_id, must, repr(told))
+                named = (span.attributes or {}).get(a.RUN_ID)
+                wanted = trace.trace_id if span_id_of(span) == root_id else None
+                must = f"{one.name} must write the run's id on its root alone, not on {span.name!r}"
+                self.must(named == wanted, must, named)
 
     @check
     def test_traces_are_valid(self) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 from typing import Any
 
+from opentelemetry.trace import SpanContext
+
 from orchtrace_otel import attributes as a
 from orchtrace_otel import spans
 from orchtrace_otel._guard import guarded
@@ -25,6 +27,27 @@ class InventsKeys(CrewAdapter):
 
     def facts(self) -> dict[str, Any]:
         return {"orchtrace.mood": "good"}
+
+
+class NamesTheRun(CrewAdapter):
+    """Writes the run's id on agents too."""
+
+    @guarded
+    def close_agent(self, opened: Any, error: BaseException | None) -> None:
+        _, activation = opened
+        activation.span.set_attribute(a.RUN_ID, activation.run.id)
+        super().close_agent(opened, error)
+
+
+class ForgetsTheRun(CrewAdapter):
+    """Gives agents' spans a context without their tracestate."""
+
+    @guarded
+    def close_agent(self, opened: Any, error: BaseException | None) -> None:
+        _, activation = opened
+        own = activation.span.get_span_context()
+        activation.become(SpanContext(own.trace_id, own.span_id, False, own.trace_flags))
+        super().close_agent(opened, error)
 
 
 class LooksAhead(CrewAdapter):
@@ -87,6 +110,8 @@ class RecordsExceptions(CrewAdapter):
 BROKEN: list[Broken] = [
     ("test_attributes_have_known_keys_and_exact_types", WritesNumbers, "of type int: 1"),
     ("test_attributes_have_known_keys_and_exact_types", InventsKeys, "orchtrace.mood is no key"),
+    ("test_each_span_tells_its_run", NamesTheRun, "on its root alone, not on"),
+    ("test_each_span_tells_its_run", ForgetsTheRun, "must name the run in the tracestate of"),
     ("test_traces_are_valid", LooksAhead, "must give a valid trace"),
     ("test_spans_in_any_order_give_the_same_trace", EndsLate, "in any order of arrival"),
     ("test_a_run_ends_with_its_stop", GuessesWhy, "came 'unknown'"),

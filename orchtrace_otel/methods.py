@@ -10,13 +10,20 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Mapping
-from types import FunctionType
+from types import FunctionType, MethodType
 from typing import Any, Final, cast
 
 from orchtrace_otel.calls import MARK
 
 _NAMES: Final = frozenset(("self", "cls"))
 _HELD_AS: Final = (FunctionType, classmethod, staticmethod)
+_BY_PLACE: Final = frozenset(
+    (
+        inspect.Parameter.POSITIONAL_ONLY,
+        inspect.Parameter.POSITIONAL_OR_KEYWORD,
+        inspect.Parameter.VAR_POSITIONAL,
+    )
+)
 _IMMUTABLE: Final = 1 << 8
 """Flag of classes that nobody can give a method: `Py_TPFLAGS_IMMUTABLETYPE`."""
 
@@ -25,17 +32,20 @@ class Method:
     """How to tell the object from the arguments of a function.
 
     Args:
-        name: Name of the parameter that takes the object, where that is sure: what comes
-            first is the object then, unless it can have no methods but those it is born
-            with, such as a text in a parameter `cls`.
+        name: Name of the parameter that takes the object, where one may be given by name.
         home: Module and qualified name of the class in whose body the function stands.
+        is_sure: Whether what comes first is the object, unless it can have no methods but
+            those it is born with, such as a text in a parameter `cls`.
     """
 
-    __slots__ = ("_home", "_name")
+    __slots__ = ("_home", "_is_sure", "_name")
 
-    def __init__(self, name: str | None, home: tuple[str, str] | None = None) -> None:
+    def __init__(
+        self, name: str | None, home: tuple[str, str] | None = None, *, is_sure: bool = False
+    ) -> None:
         self._name = name
         self._home = home
+        self._is_sure = is_sure
 
     def arguments(
         self, args: tuple[Any, ...], kwargs: Mapping[str, Any]
@@ -51,7 +61,7 @@ class Method:
     def _is_of(self, first: Any) -> bool:
         """Whether the function is a method of what it is called with."""
         kinds = _classes_of(first)
-        if self._name is not None:
+        if self._is_sure:
             return bool(kinds)
         is_home = False
         for kind in kinds:
@@ -68,7 +78,7 @@ class Method:
         return plan is not None and plan.method is self
 
 
-ALWAYS: Final = Method("self")
+ALWAYS: Final = Method("self", is_sure=True)
 """The object is in front, and known to be."""
 
 
@@ -89,8 +99,8 @@ def method_of(target: Any) -> Method | None:
     """Return how to tell the object from the arguments of what is decorated.
 
     Returns:
-        None where nothing but arguments comes: for functions outside of classes, static
-        methods, methods that are bound already.
+        None where nothing but arguments comes: for static methods, for methods that are
+        bound already, and for what takes nothing by its place.
     """
     kind = cast("Any", type(target))
     if issubclass(kind, classmethod):
@@ -99,16 +109,18 @@ def method_of(target: Any) -> Method | None:
     if issubclass(kind, staticmethod) or not is_function:
         return None
     first = _first_of(target)
-    if first is not None and first.name in _NAMES:
-        return Method(first.name)
-    if not isinstance(target, FunctionType):
+    if first is None or first.kind not in _BY_PLACE:
         return None
-    home = target.__qualname__.rpartition(".")[0]
+    if first.name in _NAMES:
+        return Method(first.name, is_sure=True)
+    # What keeps the results of a function stands in its place; a bound method has one too.
+    function: Any = target if kind is MethodType else inspect.unwrap(target)
+    if not isinstance(function, FunctionType):
+        return None
+    home = function.__qualname__.rpartition(".")[0]
     is_in_class = bool(home) and not home.endswith("<locals>")
-    is_open = first is not None and first.kind is inspect.Parameter.VAR_POSITIONAL
-    if not is_in_class and not is_open:
-        return None
-    return Method(None, (target.__module__, home) if is_in_class else None)
+    name = first.name if first.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD else None
+    return Method(name, (function.__module__, home) if is_in_class else None)
 
 
 def _first_of(target: Any) -> inspect.Parameter | None:

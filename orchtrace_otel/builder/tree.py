@@ -24,7 +24,7 @@ class Tree:
         owners: Span to the nearest activation at or above it, as far as it is known.
     """
 
-    __slots__ = ("_flags", "by_id", "owners", "root", "root_id")
+    __slots__ = ("_flags", "_inside", "by_id", "owners", "root", "root_id")
 
     def __init__(self, root_id: str, by_id: dict[str, SpanRecord], flags: set[str]) -> None:
         self.root_id = root_id
@@ -32,6 +32,7 @@ class Tree:
         self.root = by_id.get(root_id)
         self._flags = flags
         self.owners: dict[str | None, str] = {}
+        self._inside: dict[str, bool] = {}
 
     def owner(self, record: SpanRecord) -> str:
         """Return the span id of the nearest activation above a span, else the root's."""
@@ -71,14 +72,18 @@ class Tree:
 
     def is_inside(self, record: SpanRecord) -> bool:
         """Whether a span of others is below one of ours, as far as can be seen."""
+        inside = self._inside
+        passed: list[str] = []
         at = self.parent(record)
-        for _ in range(len(self.by_id)):
-            if at is None:
+        while at is not None and at.span_id not in inside:
+            inside[at.span_id] = is_ours(at.attributes)
+            if inside[at.span_id]:
                 break
-            if is_ours(at.attributes):
-                return True
+            passed.append(at.span_id)
             at = self.parent(at)
-        return bool(self._flags & _MAY_BE_OPEN)
+        is_below = at is not None and inside[at.span_id]
+        inside.update(dict.fromkeys(passed, is_below))
+        return is_below or bool(self._flags & _MAY_BE_OPEN)
 
     def parent(self, record: SpanRecord) -> SpanRecord | None:
         """Return a span's OTel parent where it is of the run and not missing."""

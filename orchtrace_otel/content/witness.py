@@ -25,9 +25,11 @@ _WIDEST: Final = 2**63
 
 # Marks say how what follows is read, so that no two values have one witness. None of them is
 # equal to a text or a number; texts, None, True and False stand for themselves.
-_INT, _FLOAT, _BYTES, _TEXT, _ENUM, _SHOWN, _CLASS, _LIST, _MAPPING, _OBJECT, _END = (
-    object() for _ in range(11)
+_INT, _FLOAT, _BYTES, _TEXT, _ENUM, _SHOWN, _CLASS, _OBJECT, _MAPPING, _END = (
+    object() for _ in range(10)
 )
+_DICT, _LIST, _TUPLE = (object() for _ in range(3))
+"""Apart, for what makes messages of a host's parts takes each for something else."""
 
 
 class _Unclear(Exception):  # noqa: N818 - no error: such a value has no witness
@@ -79,7 +81,7 @@ class _Look:
                 seen.append(item)
             elif (kind is dict or kind is list or kind is tuple) and not item:
                 # What many fields of messages hold nothing in: that much is seen at a glance.
-                seen += (_MAPPING if kind is dict else _LIST, _END)
+                seen += (_DICT if kind is dict else _LIST if kind is list else _TUPLE, _END)
             else:
                 self.at(item, depth + 1)
         seen.append(_END)
@@ -89,7 +91,8 @@ class _Look:
     def items(self, items: Iterable[object], depth: int) -> None:
         """Look at the items of a list."""
         seen = self.seen
-        seen.append(_LIST)
+        is_list: bool = items.__class__ is list
+        seen.append(_LIST if is_list else _TUPLE)
         for item in items:
             kind = type(item)
             if kind is str or kind is bool or item is None:
@@ -139,7 +142,8 @@ def _at_shown(look: _Look, value: Any, _depth: int) -> None:
 
 
 def _at_mapping(look: _Look, value: Any, depth: int) -> None:
-    look.seen.append(_MAPPING)
+    kind = cast("object", type(value))
+    look.seen.append(_DICT if kind is dict else _MAPPING)
     look.pairs(values.items_of(value), depth)
 
 

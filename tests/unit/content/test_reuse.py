@@ -9,6 +9,7 @@ import gc
 import threading
 import tracemalloc
 import weakref
+from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
@@ -159,6 +160,48 @@ def test_values_of_one_witness_have_one_copy(one: Any, other: Any) -> None:
         if seen is not None and seen == look(other):
             redactor = Redactor()
             assert result(redactor, one, MOST, None) == result(redactor, other, MOST, None)
+
+
+CALL = {"id": "1", "function": {"name": "f", "arguments": '{"a": 1}'}}
+BLOCK = {"type": "text", "text": "a"}
+LIKE_TEXT = st.sampled_from(["a", Word("a"), Kind.PLAIN, "plain", "", None, 1, True])
+LIKE_BLOCKS = st.sampled_from(
+    [BLOCK, OrderedDict(BLOCK), BLOCK | {"type": Word("text")}, {"type": "image_url", "url": "a"}]
+)
+LIKE_CALLS = st.sampled_from(
+    [CALL, OrderedDict(CALL), CALL | {"function": OrderedDict(CALL["function"])}]  # type: ignore[call-overload]
+)
+CONTENTS = st.one_of(
+    LIKE_TEXT,
+    LIKE_BLOCKS,
+    st.lists(LIKE_TEXT | LIKE_BLOCKS, max_size=2),
+    st.lists(LIKE_TEXT | LIKE_BLOCKS, max_size=2).map(tuple),
+)
+CHATS = st.one_of(
+    CONTENTS,
+    st.fixed_dictionaries(
+        {"role": LIKE_TEXT, "content": CONTENTS},
+        optional={
+            "name": LIKE_TEXT,
+            "reasoning": CONTENTS,
+            "tool_calls": st.lists(LIKE_CALLS, max_size=2),
+        },
+    ),
+)
+
+
+@given(CHATS, CHATS)
+@example({"content": ["a"]}, {"content": ("a",)})
+@example({"content": []}, {"content": ()})
+@example({"content": [BLOCK]}, {"content": [OrderedDict(BLOCK)]})
+@example({"content": [{}]}, {"content": [OrderedDict()]})
+@example({"tool_calls": [CALL]}, {"tool_calls": [CALL | {"function": OrderedDict(name="f")}]})
+def test_messages_of_one_witness_have_one_shape(one: Any, other: Any) -> None:
+    """What a message is made into depends on classes too: a list is blocks, a tuple is none."""
+    seen = witness.of_parts(look_at_chat(one))
+    if seen is not None and seen == witness.of_parts(look_at_chat(other)):
+        shapes = [dumped(Copy(Redactor(), MOST).whole(of_chat(given))) for given in (one, other)]
+        assert shapes[0] == shapes[1]
 
 
 @given(st.lists(st.tuples(st.integers(0, 20), st.integers(0, 400)), max_size=60))

@@ -123,7 +123,8 @@ def of_chat(given: Any) -> Mapping[str, Any]:
     """
     if not is_a(given, dict):
         return message("user", parts(given))
-    role, content = _role(given), given.get("content")
+    role, content = given.get("role", "user"), given.get("content")
+    role = role if is_a(role, str) else _role(role)
     if role == "tool":
         held = [tool_response(given.get("tool_call_id"), content)]
         return message("tool", held, given.get("name"))
@@ -137,11 +138,8 @@ def of_chat(given: Any) -> Mapping[str, Any]:
     return message(role, held, given.get("name"))
 
 
-def _role(given: Mapping[str, Any]) -> str:
+def _role(role: Any) -> str:
     """Return who says a message, as a text; a member of an enum is what it stands for."""
-    role: Any = given.get("role", "user")
-    if is_a(role, str):
-        return str(role)
     if issubclass(type(role), enum.Enum):
         role = value_of(role)
     return str.__str__(role) if issubclass(type(role), str) else f"<{type(role).__qualname__}>"
@@ -151,8 +149,9 @@ def look_at_chat(given: Any) -> tuple[Any, ...]:
     """Return what tells whether such a message has changed."""
     if not is_a(given, dict):
         return (given,)
+    role = given.get("role", "user")
     return (
-        _role(given),
+        role if is_a(role, str) else _role(role),
         given.get("content"),
         given.get("name"),
         given.get("tool_call_id"),

@@ -72,7 +72,7 @@ class _Look:
             raise _Unclear
         seen = self.seen
         # Classes are told by identity: those whose class has an `__eq__` may have no hash.
-        for name, item in list(pairs):
+        for name, item in pairs:
             if type(name) is not str:
                 raise _Unclear
             seen.append(name)
@@ -226,7 +226,7 @@ def of_parts(parts: tuple[Any, ...]) -> Witness | None:
 def _seen(look: _Look, value: Any) -> Witness | None:
     try:
         look.at(value, 0)
-    except _Unclear:
+    except (_Unclear, RuntimeError):  # a mapping that another thread of the host's adds to
         return None
     return tuple(look.seen)
 

@@ -491,6 +491,21 @@ def test_a_role_is_the_text_that_it_stands_for(role: Any) -> None:
     assert witness.of_parts(look_at_chat(given)) == ("user", "x", None, None, None, None)
 
 
+def test_a_mapping_that_grows_while_it_is_looked_at_has_no_witness() -> None:
+    """Another thread of the host's may add to it; it is copied then as it is."""
+
+    class Growing(Message):
+        @property
+        def __dict__(self) -> Any:  # type: ignore[override]
+            given["more"] = 1
+            return {}
+
+    given: dict[str, Any] = {}
+    given.update(one=object.__new__(Growing), two=2)
+    assert witness.of_value(given) is None
+    assert witness.of_value({"one": Message(), "two": 2}) is not None
+
+
 def test_what_is_remembered_takes_up_what_it_may() -> None:
     """Short texts and such as need more than a byte a character too, and many small values."""
     most, redactor = 200_000, Redactor()

@@ -96,7 +96,7 @@ class Interval:
         self._link: Link | None = None
         self._flow: Flow | None = None
         self._owner: Unit | None = None
-        if is_apart:
+        if is_apart or run.is_remote:
             self._carry_own(run)
         if run.watcher is not None:
             run.watcher.began(self)
@@ -128,7 +128,11 @@ class Interval:
             self._link = None
 
     def _carry_own(self, run: Run) -> None:
-        """Name its run in its tracestate, where the span around it names none, or another."""
+        """Name its run in its tracestate, where the span around it names none, or another.
+
+        So does the host's sampler that hands no tracestate on: a run's root tells what is below
+        it all the same, but one in another process may never come to who reads the spans.
+        """
         own, root_id = self._span_context, run.id.rpartition("-")[2]
         if own.trace_state.get(a.TRACESTATE_KEY) != root_id:
             self.become(carrying(own, root_id))

@@ -204,6 +204,22 @@ def test_a_span_of_ours_names_its_run_whatever_is_around_it(captured: Captured) 
     assert called.context.trace_state[a.TRACESTATE_KEY] == f"{second.context.span_id:016x}"
 
 
+def test_in_another_process_each_span_names_its_run(captured: Captured) -> None:
+    """Whether the root's process ever sends its spans is not known there."""
+    headers = {
+        "traceparent": f"00-{'a' * 32}-{'b' * 16}-01",
+        "tracestate": f"orchtrace={'c' * 16}",
+    }
+    with orchtrace.extract(headers):
+        critic()
+    told = {span.context.trace_state.get(a.TRACESTATE_KEY) for span in captured.spans}
+    assert (len(captured.spans), told) == (3, {"c" * 16})
+    sent = encoder.encode_spans(captured.spans).SerializeToString()
+    (received,) = otlp.traces(otlp.read_protobuf(sent))
+    assert received.trace_id == f"{'a' * 32}-{'c' * 16}"
+    assert "no_root" in received.flags
+
+
 def test_a_span_in_another_otel_trace_is_linked() -> None:
     """The run stays in one OTel trace, and says from where the host called."""
     with capture() as captured:

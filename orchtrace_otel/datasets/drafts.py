@@ -57,9 +57,10 @@ class Draft:
         Raises:
             OSError: If it cannot be put there.
         """
-        (self.path / _LOCK).unlink()
+        # The lock goes last: a draft without one stays when its process is killed.
         if self._out.exists():
             self._out.rmdir()
+        (self.path / _LOCK).unlink()
         self.path.rename(self._out)
         self._let_go()
 

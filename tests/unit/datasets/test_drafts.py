@@ -7,13 +7,11 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+import pytest
 
 from orchtrace_otel.datasets import drafts
 from orchtrace_otel.datasets.drafts import Draft, clear_abandoned
-
-if TYPE_CHECKING:
-    import pytest
 
 KILLED = """
 import os, signal, sys
@@ -93,3 +91,20 @@ def test_a_draft_that_is_given_up_leaves_nothing(tmp_path: Path) -> None:
     (draft.path / "train.jsonl").write_text("{}")
     draft.discard()
     assert names(tmp_path) == []
+
+
+def test_what_has_no_place_any_more_is_still_known_to_be_a_draft(tmp_path: Path) -> None:
+    """Another export was faster; that of a process that dies of it goes with the next."""
+    out = tmp_path / "set"
+    slow, fast = Draft(out), Draft(out)
+    (fast.path / "train.jsonl").write_text("{}")
+    fast.put()
+    with pytest.raises(OSError, match="not empty"):
+        slow.put()
+    clear_abandoned(out)
+    assert slow.path.exists()
+    shutil.copytree(slow.path, tmp_path / ".set.1-00000000")
+    clear_abandoned(out)
+    assert sorted(names(tmp_path)) == sorted([slow.path.name, "set"])
+    slow.discard()
+    assert (names(tmp_path), names(out)) == (["set"], ["train.jsonl"])

@@ -48,6 +48,11 @@ class Known(Generic[K, V]):
         self._young: dict[K, tuple[V, int]] = {}
         self._old: dict[K, tuple[V, int]] = {}
 
+    def end(self) -> None:
+        """Know nothing from now on."""
+        self._most = 0
+        self.clear()
+
     def __len__(self) -> int:
         return len(self._young.keys() | self._old.keys())
 

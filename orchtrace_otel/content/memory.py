@@ -117,9 +117,10 @@ class RunMemory:
 
     def rest(self) -> None:
         """Let go of the texts: the run stops, and whoever holds it need not hold them."""
-        self._messages.clear()
-        self.copies.texts.clear()
-        self.copies.values.clear()
+        # For good: what a late task still gives it is not to be held for as long as the task.
+        self._messages.end()
+        self.copies.texts.end()
+        self.copies.values.end()
 
     def find(self, witness: Witness | None) -> Kept | None:
         """Return what a message is known as, at the price of a look into a table."""

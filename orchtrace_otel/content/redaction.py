@@ -133,7 +133,8 @@ class Redactor:
         if self._function is not None:
             # What the user's function cannot read, or gives back as no text, is not kept.
             told: object = self._function(kept)
-            kept = told if isinstance(told, str) else REDACTED
+            # A text of a class of its own, such as one that is safe in HTML, is the text alone.
+            kept = str.__str__(told) if isinstance(told, str) else REDACTED
         return text if kept == text else kept
 
 

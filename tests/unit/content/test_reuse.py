@@ -412,6 +412,7 @@ def test_what_a_run_remembers_is_bounded(turn_on: Callable[..., Any]) -> None:
     assert 0 < len(copies.texts) <= 2 * 32_000 // 1_300 + 1
     assert 0 < len(copies.values) <= 2 * 32_000 // 2_300 + 1
     run.close()
+    assert on.recorder.opening(run, [{"content": "late"}])
     assert (len(copies.texts), len(copies.values)) == (0, 0)
 
 

@@ -181,7 +181,8 @@ class Copy:
         if isinstance(value, float):
             value = float.__float__(value)
             return value if math.isfinite(value) else str(value)
-        value = int.__int__(value)
+        if type(value) is not int:
+            value = int.__int__(value)
         if -_LONG < value < _LONG:
             return value
         if not -_WIDEST <= value < _WIDEST:

@@ -12,6 +12,7 @@ from typing import Any, Final
 from google.protobuf.message import DecodeError
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
+from orchtrace_otel import attributes as a
 from orchtrace_otel.collect.admission import Bounds, RefusedError
 from orchtrace_otel.otlp import root_of
 
@@ -19,6 +20,14 @@ _TRACE_ID: Final = 16
 _SPAN_ID: Final = 8
 _NO_TRACE: Final = bytes(_TRACE_ID)
 _NO_SPAN: Final = bytes(_SPAN_ID)
+
+_RUN_ID_DIGITS: Final = 2 * _TRACE_ID + 1 + 2 * _SPAN_ID
+_RUN_ID: Final = (
+    bytes([0x0A, len(a.RUN_ID)])
+    + a.RUN_ID.encode()
+    + bytes([0x12, _RUN_ID_DIGITS + 2, 0x0A, _RUN_ID_DIGITS])
+)
+"""How the attribute of a root is encoded, up to its value: to find it costs no decoding."""
 
 _MOST_TIMES: Final = 2
 """How much larger than the largest request its parts may be, which repeat what spans share."""
@@ -31,7 +40,8 @@ class Part:
         trace_id: 16 bytes.
         data: They, as an encoded `ExportTraceServiceRequest`.
         marks: A number for each, the same for equal spans.
-        runs: Span ids of roots of runs that spans name in their tracestate.
+        runs: Span ids of roots of runs that spans name in their tracestate; a root whose
+            tracestate something on the way dropped names itself.
         roots: Those of roots that are here.
         has_top: Whether a span without a parent is here.
     """
@@ -143,7 +153,7 @@ def _take(
     if part is None:
         part = found[trace_id] = Part(trace_id, b"")
     part.marks.append(hash(encoded))
-    root = root_of(span.trace_state)
+    root = root_of(span.trace_state) or _root_named_in(encoded)
     if root is not None:
         part.runs.add(root)
         if root == span.span_id.hex():
@@ -154,6 +164,14 @@ def _take(
     if held is None:
         held = spans[trace_id] = []
     held.append(_field(2, encoded))
+
+
+def _root_named_in(encoded: bytes) -> str | None:
+    at = encoded.find(_RUN_ID)
+    if at < 0:
+        return None
+    end = at + len(_RUN_ID) + _RUN_ID_DIGITS
+    return encoded[end - 2 * _SPAN_ID : end].decode("ascii", "replace")
 
 
 def _fault(span: Any, encoded: bytes, bounds: Bounds) -> str | None:

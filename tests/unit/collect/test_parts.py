@@ -137,6 +137,19 @@ def test_spans_of_others_say_nothing_of_runs() -> None:
     assert (inner.has_top, inner.runs, inner.roots) == (False, set(), set())
 
 
+def test_a_root_names_its_run_where_something_on_the_way_dropped_its_tracestate() -> None:
+    """Below a parent that never comes nothing else would say that the run is whole."""
+    _, spans = recorded(1, random.Random(0))  # noqa: S311
+    request = ExportTraceServiceRequest.FromString(encoded(spans))
+    sent = request.resource_spans[0].scope_spans[0].spans
+    for span in sent:
+        span.trace_state = ""
+        span.parent_span_id = span.parent_span_id or b"p" * 8
+    (root,) = (span.span_id.hex() for span in sent if span.parent_span_id == b"p" * 8)
+    (part,) = cut_all(request.SerializeToString())
+    assert (part.has_top, part.runs, part.roots) == (False, {root}, {root})
+
+
 @given(st.binary(max_size=80))
 def test_any_bytes_are_cut_or_refused(data: bytes) -> None:
     """Nothing but our refusal is ever raised."""

@@ -115,17 +115,20 @@ def test_team_called_in_a_task_that_outlived_its_run_is_a_run_of_its_own(traced,
 
         async def go_on() -> None:
             await may_go_on.wait()
-            await RoundRobinGroupChat([plain("b")], max_turns=1, name="second").run(task="go")
+            await RoundRobinGroupChat([plain("b")], max_turns=1).run(task="go")
 
         def leave(_: int) -> str:
             tasks.append(asyncio.create_task(go_on()))
             return "left"
 
-        await RoundRobinGroupChat([plain("a", leave)], max_turns=1, name="first").run(task="go")
+        await RoundRobinGroupChat([plain("a", leave)], max_turns=1).run(task="go")
         may_go_on.set()
         await tasks[0]
 
     asyncio.run(outlive())
     first, second = traced.traces
     assert [event.verb for event in first.events] == [event.verb for event in second.events]
-    assert (first.stop.agent, second.stop.agent) == ("first", "second")
+    assert [
+        [event["chosen"] for event in trace.events if event.verb == "decide"]
+        for trace in (first, second)
+    ] == [["a"], ["b"]]

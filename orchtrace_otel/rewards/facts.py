@@ -11,7 +11,7 @@ from itertools import compress
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, overload
 
 from orchtrace_otel.rewards.answer import find_answer, is_stop_useful
-from orchtrace_otel.rewards.graph import Graph, longest_chains, read_graph
+from orchtrace_otel.rewards.graph import Graph, find_closings, longest_chains, read_graph
 from orchtrace_otel.rewards.outcome import Outcome, find_outcome
 from orchtrace_otel.rewards.tokens import read_tokens
 from orchtrace_otel.rewards.upstream import Upstream, reaching, walk
@@ -115,6 +115,14 @@ class Facts:
         """Why values are absent: `cyclic skewed duplicate_ids tokens_unknown`."""
         flags = self.graph.flags
         return flags if self.tokens is not None else flags | {"tokens_unknown"}
+
+    @_once
+    def closings(self) -> Sequence[int | None]:
+        """Position of what closes each opening; None for what opens nothing, or is not closed.
+
+        No measure asks for it, so that it costs the host nothing.
+        """
+        return find_closings(self.events, self.graph.positions)
 
     @_once
     def is_causal(self) -> bool:

@@ -68,8 +68,6 @@ class Graph(NamedTuple):
         peak: How many pieces of own work went on at once.
         flags: Why values are absent: `cyclic`, `skewed`, `duplicate_ids`.
         positions: Position of each event, by its id.
-        closings: Position of the event that closes what an event opens, by that one's position;
-            None where none does.
     """
 
     begin: Sequence[int]
@@ -84,7 +82,6 @@ class Graph(NamedTuple):
     peak: int
     flags: frozenset[str]
     positions: Mapping[str, int]
-    closings: Sequence[int | None]
 
 
 def read_graph(trace: Trace) -> Graph:
@@ -116,7 +113,6 @@ class _Reader:
         self.flags: set[str] = set()
         self.lasting: set[int] = set()
         self.positions: dict[str, int] = {}
-        self.closings: list[int | None] = [None] * len(events)
         self.begin = self._begin()
         self.ordered = sorted(self.begin)
         self.finish = self.begin  # until something lasts
@@ -139,7 +135,6 @@ class _Reader:
             peak,
             frozenset(self.flags),
             self.positions,
-            self.closings,
         )
 
     def _begin(self) -> list[int]:
@@ -153,7 +148,6 @@ class _Reader:
     def _intervals(self) -> list[Interval]:
         """What takes time; positions are noted on the way."""
         events, begin, positions = self.events, self.begin, self.positions
-        closings = self.closings
         found: list[Interval] = []
         others: list[int] = []
         for place, event in enumerate(events):
@@ -165,7 +159,6 @@ class _Reader:
                 if opened is None:
                     others.append(place)
                 else:
-                    closings[opened] = place
                     owner = owner_of(span, events[opened].keys)
                     found.append((begin[opened], begin[place], span, opened, place, owner))
             elif "duration_s" in event.keys:
@@ -186,7 +179,6 @@ class _Reader:
         span = name[:-6]
         opened = self.positions.get(span + ".open") if name[-6:] == ".close" else None
         if opened is not None:
-            self.closings[opened] = place
             owner = owner_of(span, self.events[opened].keys)
             return begin[opened], begin[place], span, opened, place, owner
         if "duration_s" in event.keys and self._lasts(place, event):

@@ -21,7 +21,7 @@ from typing import Final
 
 from orchtrace_otel.model import Edge, Event, Trace
 from orchtrace_otel.rewards.facts import Facts
-from orchtrace_otel.rewards.graph import Graph, find_closings, is_stop, nanoseconds, owner_of
+from orchtrace_otel.rewards.graph import Graph, is_stop, nanoseconds, owner_of
 from orchtrace_otel.rewards.measures import MEASURES, Run, measure, measure_facts
 from orchtrace_otel.rewards.tokens import count_tokens, is_protocol
 
@@ -257,7 +257,6 @@ class Online:
             peak=self._clock.peak,
             flags=frozenset(),
             positions=self._numbers,
-            closings=find_closings(self._events, self._numbers),
         )
 
     def _end_of(self, event: Event, begin: int | None) -> int | None:

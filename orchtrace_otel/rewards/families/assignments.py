@@ -88,7 +88,7 @@ def unsettled(facts: Facts) -> Sequence[int]:
 def closings(facts: Facts, kind: str) -> Sequence[int | None]:
     """What closes each opening, right for events of one type; others may be among them."""
     if "duplicate_ids" not in facts.graph.flags:
-        return facts.graph.closings
+        return facts.closings
     events = facts.events
     return find_closings(events, {events[at].id: at for at in facts.by_type.get(kind, ())})
 

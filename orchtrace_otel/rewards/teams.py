@@ -153,6 +153,8 @@ def _skip_wrappers(team: Team) -> None:
         if holder in acts and {acts[name][0] for name in held[holder]} <= _OWN_LOOP:
             for name in held.pop(holder):
                 del acts[name]
-    while len(inside := held.get(team.lead, [])) == 1 and inside[0] in held:
+    passed = {team.lead}  # of spawns alone an agent may hold itself, or one that holds it
+    while len(inside := held.get(team.lead, [])) == 1 and inside[0] in held.keys() - passed:
         del acts[inside[0]]
         team.lead = inside[0]
+        passed.add(team.lead)

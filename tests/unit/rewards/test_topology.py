@@ -152,6 +152,20 @@ def test_traces_of_others_are_read_by_their_spawns() -> None:
 
 
 @pytest.mark.parametrize(
+    "spawns",
+    [("aa",), ("aa", "aa"), ("ab", "ba"), ("ab", "bc", "ca"), ("ab", "bb")],
+    ids="-".join,
+)
+def test_agents_that_spawn_one_another_in_a_ring_end_the_looking(spawns: tuple[str, ...]) -> None:
+    """Part of a run may hold its spawns and none of the activations that they began."""
+    events = tuple(
+        Event(str(at), at, "spawn", who, {"to": whom}) for at, (who, whom) in enumerate(spawns)
+    )
+    found = explain_topology(Trace("r", "q", events))
+    assert found.topology in {*TOPOLOGIES, "unknown"}
+
+
+@pytest.mark.parametrize(
     "edges",
     [
         (Edge("a.close", "a.open", "causal"),),

@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from contextvars import Token
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self, cast
 
 from opentelemetry import context as otel_context
 from opentelemetry import trace
 
 from orchtrace_otel import attributes as a
 from orchtrace_otel import spans
-from orchtrace_otel._guard import guarded
+from orchtrace_otel._guard import guarded, warn_once
 from orchtrace_otel.content import gate
 from orchtrace_otel.content.messages import look_at_chat, of_chat, of_tools, sampling
 from orchtrace_otel.content.tokens import of_answer, part, version_of
@@ -24,6 +24,7 @@ from orchtrace_otel.spans import Interval, Value
 
 if TYPE_CHECKING:
     from orchtrace_otel.content.opened import OpenTurn
+    from orchtrace_otel.content.recorder import Recorder
 
 
 class ask:  # noqa: N801 - a verb, used as `with ask(...)`
@@ -35,7 +36,7 @@ class ask:  # noqa: N801 - a verb, used as `with ask(...)`
     Args:
         model: The model that is asked for.
         messages: What it is asked, as chat servers take it: dicts of `role` and `content`.
-        tools: Tools on offer, as chat servers take them.
+        tools: Tools on offer, as chat servers take them; None where there are none.
         parameters: The request's other fields; the sampling parameters among them are kept.
         provider: Who serves it, in the words of the GenAI conventions.
 
@@ -63,7 +64,7 @@ class ask:  # noqa: N801 - a verb, used as `with ask(...)`
         model: str | None,
         messages: Iterable[Any],
         *,
-        tools: Iterable[Any] = (),
+        tools: Iterable[Any] | None = None,
         parameters: Mapping[str, Any] | None = None,
         provider: str | None = None,
     ) -> None:
@@ -123,23 +124,37 @@ class ask:  # noqa: N801 - a verb, used as `with ask(...)`
         scope = spans.scope_of(context)
         if scope is None or scope.run.is_closed or not scope.run.is_recording:
             return
-        model, messages, tools, parameters, provider = self._request
+        model, _, _, _, provider = self._request
         self._interval = interval = spans.open_turn(
             scope.activation, model, provider=provider, context=context
         )
+        self._token = otel_context.attach(trace.set_span_in_context(interval.span))
         recorder = gate.active()
         if recorder is not None:
-            self._turn = recorder.open_turn(
-                interval,
-                messages,
-                shape=of_chat,
-                look=look_at_chat,
-                tools=of_tools([*tools]),
-                parameters=sampling(dict(parameters or {})),
-                model=model,
-                provider=provider,
+            self._turn = self._captured(recorder, interval)
+
+    @guarded
+    def _captured(self, recorder: Recorder, interval: Interval) -> OpenTurn | None:
+        """Capture what is asked; what cannot be read of it costs no more than its content."""
+        model, messages, tools, parameters, provider = self._request
+        if isinstance(messages, (str, bytes, Mapping)):  # would be gone through letter by letter
+            warn_once(
+                "ask",
+                "ask() needs messages as a list of dicts with role and content, got a %s; "
+                "the content of the call is not captured",
+                type(cast("object", messages)).__name__,
             )
-        self._token = otel_context.attach(trace.set_span_in_context(interval.span))
+            return None
+        return recorder.open_turn(
+            interval,
+            messages,
+            shape=of_chat,
+            look=look_at_chat,
+            tools=of_tools([*(tools or ())]),
+            parameters=sampling(dict(parameters or {})),
+            model=model,
+            provider=provider,
+        )
 
     @guarded
     def _close(self, error: BaseException | None) -> None:

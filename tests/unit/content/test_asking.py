@@ -137,6 +137,69 @@ def test_a_call_that_fails_is_a_failed_turn(turn_on: Callable[..., Any]) -> None
     assert len(read_turn(on.store(), turn.content_ref).prompt) == 1
 
 
+@pytest.mark.parametrize("tools", [None, [], ()])
+def test_a_call_without_tools_is_captured_however_it_says_so(
+    turn_on: Callable[..., Any], tools: Any
+) -> None:
+    """None is what a request without tools holds: it cost the content of the call."""
+    on = turn_on()
+
+    @orchtrace.agent
+    def worker() -> None:
+        with ask("m", MESSAGES, tools=tools, parameters=None) as asked:
+            asked.answered(answer())
+
+    worker()
+    (turn,) = on.captured.trace.turns
+    found = read_turn(on.store(), turn.content_ref)
+    assert (found.prompt[0]["parts"], found.tools) == ([{"type": "text", "content": "who?"}], ())
+
+
+@pytest.mark.swallows_errors
+@pytest.mark.parametrize(
+    "request_", [{"messages": None}, {"tools": 3}, {"parameters": 3}, {"messages": 3}]
+)
+def test_what_cannot_be_captured_costs_no_more_than_content(
+    turn_on: Callable[..., Any], request_: dict[str, Any]
+) -> None:
+    """The turn is current in the block, and counts with what its answer says."""
+    on = turn_on()
+    asked_for = {"messages": MESSAGES, **request_}
+
+    @orchtrace.agent
+    def worker() -> tuple[int, str | None]:
+        with ask("m", **asked_for) as asked:
+            current = otel.get_current_span().get_span_context().span_id
+            asked.answered(answer())
+        return current, asked.turn_id
+
+    current, turn_id = worker()
+    (turn,) = on.captured.trace.turns
+    assert f"{current:016x}" == turn_id == turn.id
+    assert (turn.tokens, turn.content_ref) == (10, None)
+
+
+def test_a_prompt_that_is_no_list_of_messages_is_told_of(
+    turn_on: Callable[..., Any], caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A text was taken for as many messages as it has letters."""
+    monkeypatch.setattr("orchtrace_otel._guard._told", set())
+    on = turn_on()
+
+    @orchtrace.agent
+    def worker() -> None:
+        with ask("m", "who?") as asked:
+            asked.answered(answer())
+
+    worker()
+    (turn,) = on.captured.trace.turns
+    assert (turn.tokens, turn.content_ref) == (10, None)
+    assert caplog.messages == [
+        "ask() needs messages as a list of dicts with role and content, got a str; "
+        "the content of the call is not captured"
+    ]
+
+
 def test_outside_a_run_and_while_content_is_off_nothing_is_looked_at() -> None:
     """Messages are not even iterated over."""
 

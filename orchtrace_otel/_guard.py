@@ -2,7 +2,8 @@
 
 Code of ours that runs inside a host application is wrapped in `guarded`. What it
 raises is swallowed, counted, and logged once a site: the class of the error and
-where it was raised, never its text, which may hold the host's content.
+where it was raised, never its text, which may hold the host's content; but for a call
+whose arguments do not fit, which Python tells by the names of parameters.
 `BaseException` (a cancellation, an interrupt) always passes. What a function of the
 host's raises, which we call, is told the same way, as theirs.
 """
@@ -57,23 +58,46 @@ def _guarded(function: Callable[P, R], whose: str, cost: str) -> Callable[P, R |
         try:
             return function(*args, **kwargs)
         except Exception as error:
-            note(site, error, whose, cost)
+            note(site, error, whose, cost, _misfit(function, error))
             return None
 
     return inner
 
 
-def note(site: str, error: Exception, whose: str = _OURS, cost: str = _NO_COST) -> None:
-    """Count an error that was swallowed at `site`, and log the first one there."""
+def _misfit(function: object, error: Exception) -> str:
+    """Say which arguments do not fit the function; nothing where they do.
+
+    Python says it in names of parameters, never in values, before a frame of the function is
+    there.
+    """
+    trace = error.__traceback__
+    began = trace is not None and trace.tb_next is not None
+    fits = began or not isfunction(function) or not isinstance(error, TypeError)
+    return "" if fits else f" ({error})"
+
+
+def note(
+    site: str, error: Exception, whose: str = _OURS, cost: str = _NO_COST, why: str = ""
+) -> None:
+    """Count an error that was swallowed at `site`, and log the first one there.
+
+    Args:
+        site: Where it was swallowed.
+        error: What was raised; its class alone is told.
+        whose: Whose code failed.
+        cost: What the failure costs.
+        why: What else may be told, without a word of the host's content.
+    """
     swallowed[site] += 1
     if swallowed[site] > 1:
         return
     _logger.warning(
-        "%s failed in %s with %s and %s; "
+        "%s failed in %s with %s%s and %s; "
         "further failures there are only counted; the traceback is logged at DEBUG",
         whose,
         site,
         type(error).__name__,
+        why,
         cost,
     )
     _logger.debug("traceback of the failure in %s", site, exc_info=error)

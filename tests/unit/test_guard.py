@@ -4,6 +4,8 @@ import asyncio
 import inspect
 import logging
 from collections import Counter
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -21,6 +23,11 @@ def a_fresh_process(monkeypatch: pytest.MonkeyPatch) -> None:
 def fails(text: str) -> str:
     """Fail, with a text that may be content."""
     raise ValueError(text)
+
+
+def inner_misfit(text: str) -> None:
+    """Call with arguments that do not fit, further in."""
+    fails(text, text)  # type: ignore[call-arg]
 
 
 SITE = f"{__name__}.fails"
@@ -46,6 +53,36 @@ def test_a_site_is_logged_once_by_class_never_by_text(caplog: pytest.LogCaptureF
         "further failures there are only counted; the traceback is logged at DEBUG"
     ]
     assert "canary" not in caplog.text
+
+
+@pytest.mark.swallows_errors
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        ((), "missing 1 required positional argument: 'text'"),
+        (("the canary", "another"), "takes 1 positional argument but 2 were given"),
+    ],
+)
+def test_arguments_that_do_not_fit_are_told_by_their_names(
+    call: tuple[str, ...], said: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Who misspelled a keyword can mend it; what was given is not said."""
+    guarded(fails)(*call)
+    assert [record.getMessage() for record in caplog.records] == [
+        f"orchtrace failed in {SITE} with TypeError (fails() {said}) and left the application "
+        "alone; further failures there are only counted; the traceback is logged at DEBUG"
+    ]
+
+
+@pytest.mark.swallows_errors
+@pytest.mark.parametrize("function", [inner_misfit, len])
+def test_other_errors_of_types_are_told_by_class_alone(
+    function: Callable[[Any], object], caplog: pytest.LogCaptureFixture
+) -> None:
+    """One from inside of the function, or from one that has no frame, may hold content."""
+    guarded(function)(3)
+    (told,) = [record.getMessage() for record in caplog.records]
+    assert " with TypeError and left the application alone; " in told
 
 
 @pytest.mark.swallows_errors

@@ -31,7 +31,7 @@ from orchtrace_otel.exporter import TraceExporter, dropped_by, open_exporter
 from orchtrace_otel.metrics import Metrics, global_metrics
 from orchtrace_otel.model import Trace
 from orchtrace_otel.pipeline import Pipeline
-from orchtrace_otel.provider import made_here
+from orchtrace_otel.provider import log_events, made_here
 from orchtrace_otel.rewards import RewardFunction, RewardResult
 from orchtrace_otel.sampling import RecordOurs
 from orchtrace_otel.settings import Settings
@@ -87,7 +87,9 @@ def configure(  # noqa: PLR0913 - one keyword a part that can be replaced
 
     Args:
         tracer_provider: An SDK provider whose spans are followed.
-        logger_provider: Where rewards go as log events.
+        logger_provider: Where rewards go as log events, those that come after their run too;
+            else the global one, or where there is none, one of the exporters that
+            `OTEL_LOGS_EXPORTER` names.
         meter_provider: Where rewards, stops and measures go as metrics; the global one
             where one is set by now. Also for the SDK's own metrics, where it has any and the
             provider is made here.
@@ -119,12 +121,13 @@ def configure(  # noqa: PLR0913 - one keyword a part that can be replaced
     recorder = None if capture is None else set_up(capture, settings.key)
     gate.use_key(key if recorder is None or recorder.key is None else recorder.key)
     with _lock:
+        evaluations = _evaluations(logger_provider, settings)
         _follow_from_now(
             _provider(tracer_provider, settings, meter_provider),
             settings,
             opened,
             functions,
-            None if logger_provider is None else Evaluations(logger_provider),
+            evaluations,
             None if meter_provider is None else Metrics(meter_provider),
         )
 
@@ -134,7 +137,7 @@ def _follow_from_now(  # noqa: PLR0913 - what `configure` takes, made
     settings: Settings,
     exporters: Sequence[TraceExporter | SpanExporter],
     rewards: list[RewardFunction] | None,
-    evaluations: Evaluations | None,
+    evaluations: Evaluations,
     metrics: Metrics | None,
 ) -> None:
     """Follow `provider`; what is None stays as it was."""
@@ -142,8 +145,6 @@ def _follow_from_now(  # noqa: PLR0913 - what `configure` takes, made
     before = _now
     if rewards is None:
         rewards = [] if before is None else before.rewards
-    if evaluations is None:
-        evaluations = Evaluations() if before is None else before.evaluations
     if metrics is None:
         metrics = (None if before is None else before.metrics) or global_metrics()
     for_traces: list[TraceExporter] = []
@@ -157,6 +158,8 @@ def _follow_from_now(  # noqa: PLR0913 - what `configure` takes, made
     pipeline.replace(receivers, rewards, evaluations)
     spans.use(Tracing(provider.get_tracer(a.SCOPE), pipeline, provider=provider))
     _now = _Configured(provider, pipeline, for_traces, rewards, evaluations, metrics)
+    if before is not None and before.evaluations is not evaluations:
+        before.evaluations.shutdown()
     if before is not None and before.pipeline is not pipeline:
         before.pipeline.shutdown()
         _followed.pop(id(before.provider), None)
@@ -181,6 +184,17 @@ def _opened(wanted: Sequence[Exporter]) -> list[TraceExporter | SpanExporter]:
 def _kept(settings: Settings) -> Sequence[Exporter]:
     """Return the exporters of a call that names none: those there are, else the environment's."""
     return settings.exporters if _now is None else _now.exporters
+
+
+def _evaluations(given: LoggerProvider | None, settings: Settings) -> Evaluations:
+    """Return who hears of rewards: who is given, those there are, the global or a made provider."""
+    if given is not None:
+        return Evaluations(given)
+    if _now is not None:
+        return _now.evaluations
+    of_all = Evaluations()
+    made = None if of_all.is_heard else log_events(settings)
+    return of_all if made is None else Evaluations(made, is_ours=True)
 
 
 def _check_provider(what: str, method: str, given: object) -> None:
@@ -245,6 +259,7 @@ def flush(timeout_s: float = 30) -> bool:
     recorder = gate.active()
     if recorder is not None:
         in_time = recorder.flush(max(end - time.monotonic(), 0)) and in_time
+    in_time = now.evaluations.flush(max(end - time.monotonic(), 0)) and in_time
     left = max(end - time.monotonic(), 0)
     return now.provider.force_flush(int(left * 1_000)) and in_time
 
@@ -262,6 +277,7 @@ def shutdown() -> None:
             return
         spans.use(None)
         now.pipeline.shutdown()
+        now.evaluations.shutdown()
         recorder = gate.use(None)
         if recorder is not None:
             recorder.shutdown(_CONTENT_SECONDS)

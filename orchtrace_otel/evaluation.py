@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
 from opentelemetry._logs import LoggerProvider, get_logger_provider
@@ -27,10 +27,12 @@ class Evaluations:
 
     Args:
         provider: Where the events go; the global logger provider unless given.
+        is_ours: Whether it was made here, and ends with us.
     """
 
-    def __init__(self, provider: LoggerProvider | None = None) -> None:
+    def __init__(self, provider: LoggerProvider | None = None, *, is_ours: bool = False) -> None:
         self._provider = provider
+        self._is_ours = is_ours
         self._logger = (provider or get_logger_provider()).get_logger(a.SCOPE)
 
     @property
@@ -38,6 +40,21 @@ class Evaluations:
         """Whether the events go anywhere: the API's own providers drop them."""
         provider = self._provider or get_logger_provider()
         return not type(provider).__module__.startswith("opentelemetry._logs")
+
+    def flush(self, timeout_s: float) -> bool:
+        """Wait until what was told is with the exporters; False where time ran out.
+
+        Args:
+            timeout_s: Seconds to wait at most.
+        """
+        flush: Callable[[int], bool] | None = getattr(self._provider, "force_flush", None)
+        return flush is None or flush(int(timeout_s * 1_000)) is not False
+
+    def shutdown(self) -> None:
+        """Deliver what was told, where the provider is ours."""
+        end: Callable[[], None] | None = getattr(self._provider, "shutdown", None)
+        if self._is_ours and end is not None:
+            end()
 
     @guarded
     def emit(self, trace: Trace, root: Span) -> None:

@@ -45,6 +45,10 @@ if TYPE_CHECKING:
 
 _ERROR: Final = StatusCode.ERROR  # to ask its class for it runs Python code, for every span
 _BATCH: Final = 256
+_NOBODY_HEARS: Final = (
+    "a reward for a run that is over needs exporters of traces, a logger_provider, or "
+    "OTEL_LOGS_EXPORTER=otlp, got none"
+)
 """Ended spans of a run that may wait to become records, away from the host's next call."""
 
 
@@ -255,10 +259,14 @@ class Pipeline(SpanProcessor):
         if run is not None:
             run.record(reward)
             return
-        if self._evaluations is not None:
-            self._evaluations.emit_late(run_id, reward)
+        told = self._evaluations
+        is_heard = told is not None and told.is_heard
+        if told is not None and is_heard:
+            told.emit_late(run_id, reward)
         if self._delivery.has_exporters:
             self._delivery.put((run_id, reward))
+        elif not is_heard:
+            self.lose("rewards_unheard", why=_NOBODY_HEARS)
 
     def find(self, run_id: str) -> Run | None:
         """Return a run that is open here."""

@@ -1,9 +1,9 @@
-"""A tracer provider made here, where the host has none, as `OTEL_*` variables ask for it."""
+"""Providers made here, where the host has none, as `OTEL_*` variables ask for them."""
 
 from __future__ import annotations
 
 from inspect import signature
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from opentelemetry.sdk.trace import TracerProvider
 
@@ -14,13 +14,14 @@ from orchtrace_otel.sampling import RecordOurs
 from orchtrace_otel.settings import Settings
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
     from importlib.metadata import EntryPoint
 
     from opentelemetry.metrics import MeterProvider
+    from opentelemetry.sdk._logs import LoggerProvider
     from opentelemetry.sdk.trace.export import SpanExporter
 
-GROUP: Final = "opentelemetry_traces_exporter"
-"""Where the SDK looks for exporters by the names of `OTEL_TRACES_EXPORTER`."""
+Signal: TypeAlias = Literal["traces", "logs"]
 
 
 def made_here(
@@ -39,8 +40,29 @@ def made_here(
     made = _made(meter_provider)
     made.sampler = RecordOurs(made.sampler)
     wanted = [open_exporter(_otlp(settings))] if settings.otlp_wanted else []
-    wanted += [one for name in settings.span_exporters if (one := _installed(name)) is not None]
-    return made, wanted
+    return made, wanted + _opened("traces", settings.span_exporters)
+
+
+def log_events(settings: Settings) -> LoggerProvider | None:
+    """Make a provider of log events for rewards; None where the environment asks for none.
+
+    Raises:
+        ConfigError: If the SDK refuses what a variable holds, or an exporter does not open.
+    """
+    exporters = _opened("logs", settings.log_exporters)
+    if not exporters:
+        return None
+    # Slow to import, and few ask for it.
+    from opentelemetry.sdk._logs import LoggerProvider  # noqa: PLC0415
+    from opentelemetry.sdk._logs.export import BatchLogRecordProcessor  # noqa: PLC0415
+
+    made = LoggerProvider(shutdown_on_exit=False)
+    for exporter in exporters:
+        try:
+            made.add_log_record_processor(BatchLogRecordProcessor(exporter))
+        except ValueError as error:
+            raise _refused(error) from error
+    return made
 
 
 def _made(meter_provider: MeterProvider | None) -> TracerProvider:
@@ -50,8 +72,11 @@ def _made(meter_provider: MeterProvider | None) -> TracerProvider:
     try:
         return TracerProvider(**options)
     except ValueError as error:
-        msg = f"OpenTelemetry refuses its environment: {error}; correct or unset it"
-        raise ConfigError(msg) from error
+        raise _refused(error) from error
+
+
+def _refused(error: ValueError) -> ConfigError:
+    return ConfigError(f"OpenTelemetry refuses its environment: {error}; correct or unset it")
 
 
 def _otlp(settings: Settings) -> str:
@@ -76,30 +101,53 @@ def _otlp(settings: Settings) -> str:
     return "otlp:"
 
 
-def span_exporters() -> dict[str, EntryPoint]:
-    """Return the exporters of spans that are installed, by the names that the SDK gives them."""
+def installed(signal: Signal) -> dict[str, EntryPoint]:
+    """Return the exporters of spans or of log events that are there, by the SDK's names."""
     from importlib.metadata import entry_points  # noqa: PLC0415 - slow to import, rarely needed
 
-    return {entry.name: entry for entry in entry_points(group=GROUP)}
+    group = f"opentelemetry_{signal}_exporter"
+    return {entry.name: entry for entry in entry_points(group=group)}
 
 
-def _installed(name: str) -> Any:
-    """Return an exporter of spans that the SDK finds by its name too; None where there is none."""
-    found = span_exporters()
-    if name in found:
-        try:
-            return found[name].load()()
-        except Exception as error:
-            msg = (
-                f"OTEL_TRACES_EXPORTER must name exporters that open, got {name!r} "
-                f"({type(error).__name__}); `orchtrace doctor` says more, or leave it out"
-            )
-            raise ConfigError(msg) from error
-    warn_once(
-        f"span_exporter:{name}",
-        "OTEL_TRACES_EXPORTER must name exporters of spans that are installed (%s), got %r; "
-        "it is left out",
-        ", ".join(sorted(found)),
-        name,
-    )
-    return None
+def variable_of(signal: Signal) -> str:
+    """Return the variable that names exporters.
+
+    Example:
+        >>> variable_of("logs")
+        'OTEL_LOGS_EXPORTER'
+    """
+    return f"OTEL_{signal.upper()}_EXPORTER"
+
+
+def _opened(signal: Signal, names: Sequence[str]) -> list[Any]:
+    """Open exporters that the SDK finds by their names too; without those that are not there."""
+    found = installed(signal) if names else {}
+    return [
+        _open(variable_of(signal), found[name]) for name in names if _is_there(signal, name, found)
+    ]
+
+
+def _is_there(signal: Signal, name: str, found: Mapping[str, EntryPoint]) -> bool:
+    """Whether an exporter is installed; says once where it is not."""
+    if name not in found:
+        variable = variable_of(signal)
+        warn_once(
+            f"{variable}:{name}",
+            "%s must name exporters of %s that are installed (%s), got %r; it is left out",
+            variable,
+            {"traces": "spans", "logs": "log events"}[signal],
+            ", ".join(sorted(found)),
+            name,
+        )
+    return name in found
+
+
+def _open(variable: str, entry: EntryPoint) -> Any:
+    try:
+        return entry.load()()
+    except Exception as error:
+        msg = (
+            f"{variable} must name exporters that open, got {entry.name!r} "
+            f"({type(error).__name__}); `orchtrace doctor` says more, or leave it out"
+        )
+        raise ConfigError(msg) from error

@@ -33,6 +33,8 @@ class Settings:
         otlp_wanted: Whether an `OTEL_` variable asks for an OTLP exporter of spans.
         otlp_protocol: `grpc` or `http/protobuf`, from `OTEL_EXPORTER_OTLP_PROTOCOL`.
         span_exporters: Others of spans that `OTEL_TRACES_EXPORTER` asks for, by name.
+        log_exporters: Those of log events that `OTEL_LOGS_EXPORTER` asks for, by name; `otlp`
+            is the one that speaks the protocol.
         otel: Every `OTEL_` variable, for reports.
     """
 
@@ -48,6 +50,7 @@ class Settings:
     otlp_wanted: bool = False
     otlp_protocol: str = "http/protobuf"
     span_exporters: tuple[str, ...] = ()
+    log_exporters: tuple[str, ...] = ()
     otel: Mapping[str, str] | None = None
 
     @classmethod
@@ -79,6 +82,7 @@ class Settings:
             otlp_wanted=_otlp_wanted(env),
             otlp_protocol=_otlp_protocol(env),
             span_exporters=tuple(name for name in _chosen(env) if name not in _KNOWN),
+            log_exporters=_log_exporters(env),
             otel={name: value for name, value in env.items() if name.startswith("OTEL_")},
         )
 
@@ -176,9 +180,18 @@ def _otlp_wanted(env: Mapping[str, str]) -> bool:
 
 def _otlp_protocol(env: Mapping[str, str]) -> str:
     named = next((_OTLP[name] for name in _chosen(env) if _OTLP.get(name)), None)
+    return named or _protocol(env, "TRACES")
+
+
+def _protocol(env: Mapping[str, str], signal: str) -> str:
     return (
-        named
-        or env.get("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "").strip()
+        env.get(f"OTEL_EXPORTER_OTLP_{signal}_PROTOCOL", "").strip()
         or env.get("OTEL_EXPORTER_OTLP_PROTOCOL", "").strip()
         or "http/protobuf"
     )
+
+
+def _log_exporters(env: Mapping[str, str]) -> tuple[str, ...]:
+    spoken = "otlp_proto_grpc" if _protocol(env, "LOGS") == "grpc" else "otlp_proto_http"
+    names = _list(env.get("OTEL_LOGS_EXPORTER", ""))
+    return tuple(spoken if name == "otlp" else name for name in names if name != "none")

@@ -21,11 +21,11 @@ from orchtrace_otel import exporter as exporters
 from orchtrace_otel.content.folders import open_folder
 from orchtrace_otel.content.notes import complaints
 from orchtrace_otel.errors import MissingDependencyError, OrchtraceError
-from orchtrace_otel.provider import span_exporters
+from orchtrace_otel.provider import Signal, installed, variable_of
 from orchtrace_otel.settings import CAPTURE_MODES, CAPTURE_VARIABLE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from importlib.metadata import EntryPoint
 
     from orchtrace_otel.settings import Settings
@@ -185,6 +185,7 @@ def _endpoints(settings: Settings) -> Iterator[Finding]:
     if settings.otlp_wanted:
         yield from _otlp(settings)
     yield from _span_exporters(settings)
+    yield from _log_exporters(settings)
     urls = dict(_urls(settings))
     for name, url in urls.items():
         yield _connection(name, url)
@@ -212,16 +213,33 @@ def _otlp(settings: Settings) -> Iterator[Finding]:
 
 def _span_exporters(settings: Settings) -> Iterator[Finding]:
     """Look at what `OTEL_TRACES_EXPORTER` names beside OTLP, which is asked for a connection."""
-    variable = "OTEL_TRACES_EXPORTER"
+    variable = variable_of("traces")
     raw = (settings.otel or {}).get(variable, "").strip()
     if raw and not settings.otlp_wanted and not settings.span_exporters:
         found = f"{raw}: spans go to no collector"
         yield Finding("endpoints", "note", variable, found, "to send them, set it to otlp")
-    installed = span_exporters() if settings.span_exporters else {}
-    for name in settings.span_exporters:
-        entry = installed.get(name)
+    yield from _named("traces", settings.span_exporters)
+
+
+def _log_exporters(settings: Settings) -> Iterator[Finding]:
+    """Look at what `OTEL_LOGS_EXPORTER` names: without any, late rewards reach no collector."""
+    variable = variable_of("logs")
+    raw = (settings.otel or {}).get(variable, "").strip()
+    if settings.otlp_wanted and not raw:
+        found = "not set: rewards that are recorded after their run reach no collector"
+        advice = "to send them, set it to otlp, or give configure() a logger_provider"
+        yield Finding("endpoints", "note", variable, found, advice)
+    yield from _named("logs", settings.log_exporters)
+
+
+def _named(signal: Signal, names: Sequence[str]) -> Iterator[Finding]:
+    """Look whether exporters are there that the SDK finds by their names."""
+    variable = variable_of(signal)
+    there = installed(signal) if names else {}
+    for name in names:
+        entry = there.get(name)
         if entry is None:
-            known = ", ".join(sorted(installed)) or "none"
+            known = ", ".join(sorted(there)) or "none"
             found = f"{name!r} is not installed, and left out; there are: {known}"
             advice = "correct the name, or install the package that brings it"
             yield Finding("endpoints", "wrong", variable, found, advice)
@@ -281,7 +299,6 @@ def without_password(url: str) -> str:
 
 _SMALLEST: Final = {
     "OTEL_SPAN_LINK_COUNT_LIMIT": (128, "a join of more branches loses links in backends"),
-    "OTEL_LINK_ATTRIBUTE_COUNT_LIMIT": (1, "links lose the type of their edge"),
     "OTEL_ATTRIBUTE_COUNT_LIMIT": (64, "spans lose their edges and rewards"),
     "OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT": (64, "spans lose their edges and rewards"),
     "OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT": (4096, "edges and rewards are cut in the middle"),

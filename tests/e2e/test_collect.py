@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 import resource
 import subprocess
 import sys
@@ -43,6 +44,7 @@ from tests.collecting import (
     research,
     stored,
 )
+from tests.processes import run
 from tests.properties.test_random_programs import Program
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -216,6 +218,36 @@ def test_late_rewards_are_given_once_and_stay_through_what_comes_after(tmp_path:
     assert found["rewards"] == {**captured.trace.rewards, "helpfulness": 0.2}
     assert len(found["events"]) == len(captured.trace.events)
     assert found["metrics"] == captured.trace.metrics
+
+
+@pytest.mark.parametrize("protocol", ["http/protobuf", "grpc"])
+def test_a_verdict_of_another_process_arrives_as_the_page_says(
+    protocol: str, tmp_path: Path
+) -> None:
+    """Two variables send it, over either protocol, and the run's next revision has it."""
+    with capture(deterministic=False) as captured:
+        research(1)
+    run_id = captured.trace.trace_id
+    page = (ROOT / "docs" / "operations.md").read_text()
+    (code,) = re.findall(r"^```python\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
+    with collecting(tmp_path, *SOON) as collector:
+        assert post(collector, encoded(captured.spans)).status_code == 200
+        eventually(lambda: collector.metric("runs_total", "new") == 1)
+        endpoint = (
+            collector.url
+            if protocol.startswith("http")
+            else f"http://127.0.0.1:{collector.grpc_port}"
+        )
+        told = run(
+            code.replace("RUN_ID", repr(run_id)),
+            OTEL_LOGS_EXPORTER="otlp",
+            OTEL_EXPORTER_OTLP_ENDPOINT=endpoint,
+            OTEL_EXPORTER_OTLP_PROTOCOL=protocol,
+        )
+        eventually(lambda: collector.metric("runs_total", "amended") == 1)
+    assert told == ""
+    found = stored(tmp_path)[run_id]
+    assert found["rewards"] == {**captured.trace.rewards, "correct": 1.0}
 
 
 def test_what_a_process_tells_of_its_own_run_as_events_changes_nothing(tmp_path: Path) -> None:

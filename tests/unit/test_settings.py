@@ -109,6 +109,34 @@ def test_other_exporters_of_spans_are_named_and_an_official_one_says_what_it_spe
     assert (read.span_exporters, read.otlp_protocol) == (("console",), "grpc")
 
 
+@pytest.mark.parametrize(
+    ("environment", "named"),
+    [
+        ({}, ()),
+        ({"OTEL_LOGS_EXPORTER": "none"}, ()),
+        ({"OTEL_LOGS_EXPORTER": "console, otlp"}, ("console", "otlp_proto_http")),
+        ({"OTEL_LOGS_EXPORTER": "otlp_proto_grpc"}, ("otlp_proto_grpc",)),
+        (
+            {"OTEL_LOGS_EXPORTER": "otlp", "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"},
+            ("otlp_proto_grpc",),
+        ),
+        (
+            {
+                "OTEL_LOGS_EXPORTER": "otlp",
+                "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc",
+                "OTEL_EXPORTER_OTLP_LOGS_PROTOCOL": "http/protobuf",
+            },
+            ("otlp_proto_http",),
+        ),
+    ],
+)
+def test_exporters_of_log_events_are_named_and_otlp_is_what_speaks_the_protocol(
+    environment: dict[str, str], named: tuple[str, ...]
+) -> None:
+    """Where nobody asks there are none: an endpoint alone is for spans."""
+    assert Settings.from_env(environment).log_exporters == named
+
+
 @pytest.mark.parametrize("value", ["", "false", "0", "no"])
 def test_the_sdk_is_disabled_by_true_alone(value: str) -> None:
     """As OpenTelemetry has it."""

@@ -49,7 +49,6 @@ def test_an_empty_environment_has_nothing_wrong() -> None:
     [
         ("OTEL_SPAN_LINK_COUNT_LIMIT", "127", "wrong"),
         ("OTEL_SPAN_LINK_COUNT_LIMIT", "128", "ok"),
-        ("OTEL_LINK_ATTRIBUTE_COUNT_LIMIT", "0", "wrong"),
         ("OTEL_ATTRIBUTE_COUNT_LIMIT", "16", "wrong"),
         ("OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT", "500", "ok"),
         ("OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT", "100", "wrong"),
@@ -167,17 +166,45 @@ def test_the_exporters_of_spans_are_looked_at(
     assert finding.found.startswith(said)
     endpoint = {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:9"}
     environ = Settings.from_env({"OTEL_TRACES_EXPORTER": value, **endpoint})
-    told = [one.name for one in what_is_configured(environ) if one.topic == "endpoints"]
-    assert told == (["OTEL_EXPORTER_OTLP_ENDPOINT"] if "otlp" in value else [finding.name])
+    told = {one.name for one in what_is_configured(environ) if one.topic == "endpoints"}
+    to_a_collector = {"OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_LOGS_EXPORTER"}
+    assert told == (to_a_collector if "otlp" in value else {finding.name})
 
 
-def test_an_exporter_of_spans_that_does_not_load_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("signal", ["traces", "logs"])
+def test_an_exporter_that_does_not_load_is_told(
+    signal: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Installed is not enough."""
-    entry = EntryPoint("mine", "not_here:Exporter", "opentelemetry_traces_exporter")
-    monkeypatch.setattr(_checks, "span_exporters", lambda: {"mine": entry})
-    finding = found("OTEL_TRACES_EXPORTER", OTEL_TRACES_EXPORTER="mine")
+    variable = f"OTEL_{signal.upper()}_EXPORTER"
+    entry = EntryPoint("mine", "not_here:Exporter", f"opentelemetry_{signal}_exporter")
+    monkeypatch.setattr(_checks, "installed", lambda signal: {"mine": entry})
+    finding = found(variable, **{variable: "mine"})
     assert finding.level == "wrong"
     assert finding.found.startswith("not_here:Exporter does not load: ModuleNotFoundError")
+
+
+@pytest.mark.parametrize(
+    ("value", "level", "said"),
+    [
+        ("", "note", "not set: rewards that are recorded after their run reach no collector"),
+        ("otlp", "ok", "otlp_proto_http is installed, not tried"),
+        ("console", "ok", "console is installed, not tried"),
+        ("zipkin", "wrong", "'zipkin' is not installed, and left out; there are: console, "),
+    ],
+)
+def test_the_way_of_late_rewards_to_a_collector_is_looked_at(
+    value: str, level: str, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spans may arrive without it, and verdicts not."""
+    monkeypatch.setattr(_checks, "cannot_connect", lambda url: None)
+    finding = found(
+        "OTEL_LOGS_EXPORTER",
+        OTEL_LOGS_EXPORTER=value,
+        OTEL_EXPORTER_OTLP_ENDPOINT="http://127.0.0.1:9",
+    )
+    assert (finding.level, bool(finding.advice)) == (level, level != "ok")
+    assert finding.found.startswith(said)
 
 
 def test_passwords_are_not_shown() -> None:

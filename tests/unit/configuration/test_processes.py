@@ -1,5 +1,6 @@
 """Providers that are global, the environment and forks, in a process of its own."""
 
+import json
 import os
 
 import pytest
@@ -118,20 +119,60 @@ except orchtrace.ConfigError as error:
     assert said.endswith("ProxyTracerProvider\n")
 
 
-def test_an_exporter_of_spans_that_does_not_open_is_an_error_of_ours() -> None:
+LATE = """
+import json, logging, sys
+logging.basicConfig(format="%(message)s", stream=sys.stdout)
+orchtrace.configure(exporters=[])
+orchtrace.record_reward("correct", 1.0, run_id="0" * 31 + "1-" + "0" * 15 + "2")
+print(orchtrace.flush(10), dict(orchtrace.losses()))
+orchtrace.shutdown()
+orchtrace.shutdown()
+"""
+
+
+def test_a_late_reward_goes_to_the_exporter_of_log_events_that_the_environment_names() -> None:
+    """As one event in the run's own context, delivered by a flush; no global provider is set."""
+    code = "from opentelemetry._logs import get_logger_provider\n"
+    code += LATE + "print(type(get_logger_provider()).__name__)\n"
+    told = run(TEAM + code, OTEL_LOGS_EXPORTER="console")
+    event, end = json.JSONDecoder().raw_decode(told)
+    assert event["attributes"]["gen_ai.evaluation.name"] == "correct"
+    assert (event["trace_id"], event["span_id"]) == ("0x" + "0" * 31 + "1", "0x" + "0" * 15 + "2")
+    assert told[end:].split() == ["True", "{}", "ProxyLoggerProvider"]
+
+
+def test_a_late_reward_that_nobody_hears_is_told() -> None:
+    """It was lost without a word where spans go to a collector, and nothing else goes anywhere."""
+    assert run(TEAM + LATE).splitlines()[:2] == [
+        "orchtrace lost data (rewards_unheard, a reward for a run that is over needs exporters of "
+        "traces, a logger_provider, or OTEL_LOGS_EXPORTER=otlp, got none); further losses of this "
+        "kind are counted, and told at shutdown",
+        "True {'rewards_unheard': 1}",
+    ]
+
+
+def test_an_exporter_of_log_events_that_is_not_installed_is_left_out() -> None:
+    """As one of spans is."""
+    assert "OTEL_LOGS_EXPORTER must name exporters of log events that are installed" in run(
+        TEAM + LATE, OTEL_LOGS_EXPORTER="zipkin"
+    )
+
+
+@pytest.mark.parametrize("variable", ["OTEL_TRACES_EXPORTER", "OTEL_LOGS_EXPORTER"])
+def test_an_exporter_that_does_not_open_is_an_error_of_ours(variable: str) -> None:
     """It names the variable and the class of the error; no provider is set."""
     code = """
 from importlib.metadata import EntryPoint
 from orchtrace_otel import provider
-entry = EntryPoint("mine", "decimal:Decimal.from_float", provider.GROUP)
-provider.span_exporters = lambda: {"mine": entry}
+entry = EntryPoint("mine", "decimal:Decimal.from_float", "a group")
+provider.installed = lambda signal: {"mine": entry}
 try:
     orchtrace.configure(exporters=[])
 except orchtrace.ConfigError as error:
     print(error, type(trace.get_tracer_provider()).__name__)
 """
-    assert run(TEAM + code, OTEL_TRACES_EXPORTER="mine") == (
-        "OTEL_TRACES_EXPORTER must name exporters that open, got 'mine' (TypeError); "
+    assert run(TEAM + code, **{variable: "mine"}) == (
+        f"{variable} must name exporters that open, got 'mine' (TypeError); "
         "`orchtrace doctor` says more, or leave it out ProxyTracerProvider\n"
     )
 

@@ -73,7 +73,7 @@ def open_call(
     elif caller.owner is plan or (owner is not None and caller.owner is owner):
         return None
     else:
-        opened = _open_agent(plan, owner, caller, flow, context)
+        opened = _open_agent(plan, owner, scope, flow, context)
     if gate.recorder is not None:
         _capture(plan, opened, owner, args, kwargs)
     return opened
@@ -95,14 +95,16 @@ def _capture(
 
 
 def _open_agent(
-    plan: Plan, owner: object, caller: Activation, flow: Flow, context: Context
+    plan: Plan, owner: object, scope: Scope, flow: Flow, context: Context
 ) -> Activation:
-    name = plan.name
+    name, caller = plan.name, scope.activation
     instance, is_new = caller.busy(name) if owner is None else caller.of_object(name, owner)
     announced = caller.expected(name) if caller.announced else None
     if announced is not None:
         opens = "begin"
         edges = [announced, *flow.drain()]
+        if scope is not caller and flow.last is not announced[1]:
+            edges.append(("causal", scope.opened))  # announced before the tool that begins it
     elif is_new:
         opens = "spawn"
         edges = flow.take("spawn")

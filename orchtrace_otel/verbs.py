@@ -224,8 +224,8 @@ class aggregate:  # noqa: N801 - a verb, used as `with aggregate(...)`
         merged = _merged(activation, self._sources)
         edges: list[Edge] = [("aggregate", mark) for mark in merged]
         last, *back = flow.take()
-        if not merged or flow.last.event_id != scope.opened.event_id:
-            edges.append(last)  # what was merged follows from the opening anyway
+        if not merged or flow.last.event_id != activation.opened.event_id:
+            edges.append(last)  # what was merged follows from that opening anyway
         edges += [edge for edge in back if edge[1] not in merged]
         interval = spans.open_interval(
             activation, "aggregate", edges=edges, context=otel_context.get_current()

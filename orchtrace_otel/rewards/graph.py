@@ -11,9 +11,9 @@ The rules, in one place:
   that the stop names lasts until the stop. An event with `duration_s` lasts that long.
 - *Own work* of an interval is its duration without the union of the intervals inside
   it, of whatever kind. Someone who waits does no work, and a human's time is waiting.
-- An interval lies inside the activation it names. Where its opening is caused by a
-  tool call or a lasting event of that activation which goes on until after it ends,
-  it lies inside that one: a tool that runs an agent does not work while the agent does.
+- An interval lies inside the activation it names. Where its opening follows from that of a
+  tool call or a lasting event of that activation which goes on until after it ends, it
+  lies inside that one (`nesting`): a tool that runs an agent does not work meanwhile.
 - Own work is done before the close of its interval, after all that leads there.
 - `temporal` edges are order, not cause.
 """
@@ -21,12 +21,15 @@ The rules, in one place:
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
+
+from orchtrace_otel.rewards.nesting import Nesting, overlap
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from orchtrace_otel.model import Event, Trace
+    from orchtrace_otel.rewards.nesting import Interval
 
 NANOSECONDS: Final = 1e9
 
@@ -42,14 +45,6 @@ _FEW: Final = 8
 """Causes of one event up to which they are a tuple then; it would be copied too often beyond."""
 
 Part = TypeVar("Part", bound=tuple[Any, ...])
-
-Interval: TypeAlias = tuple[int, int, str, int, int, str | None]
-"""Something that takes time, between two events or during one.
-
-When it begins and ends; its name, the id of its span, or of its event where it is one
-event; positions of the events that begin and end it, perhaps the same; name of the
-interval around it, None where there is none.
-"""
 
 
 class Graph(NamedTuple):
@@ -68,6 +63,8 @@ class Graph(NamedTuple):
         peak: How many pieces of own work went on at once.
         flags: Why values are absent: `cyclic`, `skewed`, `duplicate_ids`.
         positions: Position of each event, by its id.
+        inside: Tool call or lasting event inside which an activation, a tool call or a
+            lasting event of its activation went on: names of both.
     """
 
     begin: Sequence[int]
@@ -82,6 +79,7 @@ class Graph(NamedTuple):
     peak: int
     flags: frozenset[str]
     positions: Mapping[str, int]
+    inside: Mapping[str, str]
 
 
 def read_graph(trace: Trace) -> Graph:
@@ -121,7 +119,12 @@ class _Reader:
     def graph(self) -> Graph:
         intervals = self._intervals()
         causes, order = self._follow_edges()
-        own_work, peak = self._divide(self._nest(intervals, causes))
+        parts = _by_owner(intervals)
+        inside = self._nest(intervals, parts, causes, order)
+        if inside:
+            intervals = [(*one[:5], inside.get(one[2], one[5])) for one in intervals]
+            parts = _by_owner(intervals)
+        own_work, peak = self._divide(intervals, parts)
         return Graph(
             self.begin,
             self.finish,
@@ -135,6 +138,7 @@ class _Reader:
             peak,
             frozenset(self.flags),
             self.positions,
+            inside,
         )
 
     def _begin(self) -> list[int]:
@@ -246,49 +250,34 @@ class _Reader:
         return order
 
     def _nest(
-        self, intervals: list[Interval], causes: Sequence[Sequence[int]]
-    ) -> Sequence[Interval]:
-        """The intervals, owned by the tool call or lasting event inside which they went on."""
+        self,
+        intervals: Sequence[Interval],
+        parts: Mapping[str | None, list[Interval]],
+        causes: Sequence[Sequence[int]],
+        order: Sequence[int],
+    ) -> Mapping[str, str]:
+        """Tool call or lasting event inside which an interval went on, by name, if there is one."""
         events, lasting = self.events, self.lasting
         # An activation is no holder: an interval names its activation itself.
-        held = [
-            (source, inner)
-            for inner in intervals
-            for source in causes[inner[3]]
-            if events[source].type == "tool_call" or source in lasting
+        holding = [
+            one for one in intervals if events[one[3]].type == "tool_call" or one[3] in lasting
         ]
-        if not held:  # in most runs no tool calls anything
-            return intervals
-        by_opening = {interval[3]: interval for interval in intervals}
-        inside: dict[str, tuple[int, str]] = {}
-        for source, inner in held:
-            outer, name = by_opening.get(source), inner[2]
-            if outer is not None and self._is_around(outer, inner, by_opening):
-                # The innermost is the one that began last.
-                around = (outer[0], outer[2])
-                inside[name] = max(inside.get(name, around), around)
-        return [
-            (*interval[:5], inside[interval[2]][1]) if interval[2] in inside else interval
-            for interval in intervals
-        ]
+        shared = {one[5] for one in holding if len(parts[one[5]]) > 1}
+        if not any(overlap(parts[owner]) for owner in shared):
+            return {}  # in most runs no tool calls anything
+        holders = {one[3]: one for one in holding}
+        around = Nesting(events, self.begin, causes, intervals, holders).follow(order)
+        return {
+            one[2]: outer[2]
+            for one in intervals
+            if one[3] != self.stop and (outer := around[one[3]]) is not None
+        }
 
-    def _is_around(
-        self, outer: Interval, inner: Interval, by_opening: Mapping[int, Interval]
-    ) -> bool:
-        if inner[3] == self.stop or by_opening[inner[3]] is not inner:
-            return False
-        return outer is not inner and outer[5] == inner[5] and inner[1] <= outer[1]
-
-    def _divide(self, intervals: Sequence[Interval]) -> tuple[list[int], int]:
+    def _divide(
+        self, intervals: Sequence[Interval], parts: Mapping[str | None, list[Interval]]
+    ) -> tuple[list[int], int]:
         """Own work by the event that completes it, and how much went on at once."""
         events = self.events
-        parts: dict[str | None, list[Interval]] = {}
-        for interval in intervals:
-            owner = interval[5]
-            if owner in parts:
-                parts[owner].append(interval)
-            else:
-                parts[owner] = [interval]
         own_work = [0] * len(events)
         starts: list[int] = []
         ends: list[int] = []
@@ -304,6 +293,18 @@ class _Reader:
                 starts.append(low)
                 ends.append(high)
         return own_work, at_once(starts, ends)
+
+
+def _by_owner(intervals: Sequence[Interval]) -> dict[str | None, list[Interval]]:
+    """Intervals by the name of what is around them."""
+    parts: dict[str | None, list[Interval]] = {}
+    for interval in intervals:
+        owner = interval[5]
+        if owner in parts:
+            parts[owner].append(interval)
+        else:
+            parts[owner] = [interval]
+    return parts
 
 
 def longest_chains(graph: Graph) -> list[int]:

@@ -31,17 +31,18 @@ _END, _EVENT = 0, 1
 _WAITING: Final = "human_intervention"
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Interval:
     """Something that takes time and is not over yet, or just ended.
 
     Attributes:
         name: Id of its span, or of its event.
         owner: Name of the activation around it.
-        around: The interval whose work rests while this one goes on.
+        holder: The tool call or lasting event inside which it began, if it did.
+        around: The interval whose work rests while this one goes on: its holder, or its owner.
         opened: Number of the event that began it.
         begin: When, in nanoseconds.
-        is_tool: Whether it may hold what its opening causes: a tool call or a lasting event.
+        is_tool: Whether it may hold what follows from its opening: a tool call or a lasting event.
         is_waiting: Whether it is a person's time, and nobody's work.
         is_open: Whether it goes on.
         inside: How many intervals go on inside it.
@@ -51,6 +52,7 @@ class _Interval:
 
     name: str
     owner: str | None
+    holder: _Interval | None
     around: _Interval | None
     opened: int
     begin: int
@@ -151,6 +153,8 @@ class Online:
     def _restart(self) -> None:
         self._clock = _Clock()
         self._first: int | None = None
+        self._holders: dict[int, _Interval] = {}
+        self._inside: dict[str, str] = {}
         self._chains = [0] * len(self._events)
         self._own_work = [0] * len(self._events)
         self._longest = 0
@@ -257,6 +261,7 @@ class Online:
             peak=self._clock.peak,
             flags=frozenset(),
             positions=self._numbers,
+            inside=self._inside,
         )
 
     def _end_of(self, event: Event, begin: int | None) -> int | None:
@@ -328,6 +333,10 @@ class Online:
             ended = self._ended_by(event)
             if ended is not None:
                 own_work = self._clock.end(ended)
+                holder = ended.holder
+            else:
+                holder = self._holder(number, event.keys.get("activation"))
+            self._leave(number, holder)
         self._complete(number, own_work)
 
     def _ended_by(self, event: Event) -> _Interval | None:
@@ -339,29 +348,42 @@ class Online:
     def _open(self, number: int, name: str, *, is_tool: bool) -> None:
         event = self._events[number]
         owner = owner_of(name, event.keys)
-        self._clock.begin(
-            _Interval(
-                name=name,
-                owner=owner,
-                around=self._around(number, owner),
-                opened=number,
-                begin=self._begin[number],
-                is_tool=is_tool,
-                is_waiting=event.type == _WAITING,
-            )
+        holder = self._holder(number, owner)
+        around = self._clock.open.get(owner) if holder is None and owner is not None else holder
+        opened = _Interval(
+            name=name,
+            owner=owner,
+            holder=holder,
+            around=around,
+            opened=number,
+            begin=self._begin[number],
+            is_tool=is_tool,
+            is_waiting=event.type == _WAITING,
         )
+        self._clock.begin(opened)
+        if holder is not None:
+            self._inside[name] = holder.name
+        self._leave(number, opened if is_tool else holder)
 
-    def _around(self, number: int, owner: str | None) -> _Interval | None:
-        """What goes on around an interval: what caused its opening and lasts, else its owner."""
-        opened = self._clock.by_opening
-        holders = [
-            opened[cause]
-            for cause in self._causes[number]
-            if cause in opened and opened[cause].is_tool and opened[cause].owner == owner
-        ]
-        if holders:
-            return max(holders, key=lambda one: (one.begin, one.name))
-        return None if owner is None else self._clock.open.get(owner)
+    def _holder(self, number: int, owner: str | None) -> _Interval | None:
+        """The tool call or lasting event of an activation that an event goes on inside of."""
+        if not self._holders:
+            return None
+        found: set[_Interval] = set()
+        for cause in self._causes[number]:
+            holder = self._holders.get(cause)
+            while holder is not None and not holder.is_open:
+                holder = holder.holder
+            if holder is not None and holder.owner == owner:
+                found.add(holder)
+        if len(found) > 1:
+            self._clock.is_sound = False  # which one it is comes out when they are over
+        return found.pop() if found else None
+
+    def _leave(self, number: int, holder: _Interval | None) -> None:
+        """Note inside of what the effects of an event begin."""
+        if holder is not None:
+            self._holders[number] = holder
 
     def _complete(self, number: int, own_work: int) -> None:
         """An event is over, with own work that it completes: see how long its chain is."""

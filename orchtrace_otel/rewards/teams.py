@@ -117,6 +117,9 @@ def _take_spawns(team: Team, events: Iterable[Event]) -> None:
 def _connect(team: Team, opened: Mapping[str, str], calls: Collection[str], facts: Facts) -> None:
     """Note what edges say of how activations came about, and of who read whom."""
     acts, events, positions = team.acts, facts.events, facts.graph.positions
+    # What a tool does first, such as to decide, may stand between its opening and theirs.
+    inside = facts.graph.inside
+    team.by_tool = {name for name in acts.keys() & inside.keys() if inside[name] + ".open" in calls}
     # Edges are many, and most are about something else.
     edges = [edge for edge in facts.trace.edges if edge.dst in opened or edge.type == "message"]
     for edge in edges:

@@ -117,6 +117,44 @@ def test_a_tool_that_runs_an_agent_does_not_work_meanwhile(make_event, make_edge
     assert (measures["work"], measures["span"], measures["peak_concurrency"]) == (10, 6, 2)
 
 
+def test_what_a_tool_does_by_way_of_something_else_lies_inside_it(make_event, make_edges):
+    """A decision or a result between a tool's opening and a call changes nothing of where that is.
+
+    B heard of T's decision, and was called by V.
+    """
+    events = (
+        make_event("O.open", 0, "begin", "O"),
+        make_event("V.open", 0, "tool_call", "O"),
+        make_event("T.open", 1, "tool_call", "O"),
+        make_event("d", 1, "decide", "O"),
+        make_event("A.open", 2, "spawn", "A", parent="O"),
+        make_event("B.open", 3, "spawn", "B", parent="O"),
+        make_event("B.close", 4, "return", "B"),
+        make_event("A.close", 5, "return", "A"),
+        make_event("U.open", 5, "tool_call", "O"),
+        make_event("U.close", 7, "tool_result", "O"),
+        make_event("T.close", 8, "tool_result", "O"),
+        make_event("V.close", 9, "tool_result", "O"),
+        make_event("stop", 9, "stop", "O"),
+    )
+    edges = make_edges(
+        "O.open T.open d A.open A.close U.open U.close T.close stop",
+        "O.open V.open B.open B.close V.close stop",
+        "d B.open",
+    )
+    found = graph.read_graph(Trace("run", "task", events, edges))
+    assert found.inside == {"A": "T", "U": "T", "B": "V"}
+    assert dict(zip((event.id for event in events), found.own_work, strict=True)) == {
+        **dict.fromkeys(("O.open", "V.open", "T.open", "d", "A.open", "B.open", "U.open"), 0),
+        "B.close": 1_000_000_000,
+        "A.close": 3_000_000_000,
+        "U.close": 2_000_000_000,
+        "T.close": 2_000_000_000,
+        "V.close": 8_000_000_000,
+        "stop": 0,
+    }
+
+
 def test_waiting_for_people_is_no_work(fork3, make_event):
     """Time that a human takes lengthens the run and is nobody's work."""
     asked = make_event("ask", 9, "human_intervention", "O", duration_s=5)

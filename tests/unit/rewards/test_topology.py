@@ -103,10 +103,17 @@ def look_up(text: str) -> str:
     return text
 
 
+@orchtrace.tool
+def choose(text: str) -> str:
+    orchtrace.decide("who", chosen="scout", candidates=["scout", "draft"])
+    return scout(text)
+
+
 @orchtrace.team
 def run_plan(plan: str) -> None:
     """Call what `plan` names, one after another."""
-    calls = {"draft": draft, "check": check, "scout": scout, "lead": leader, "tool": look_up}
+    calls = {"draft": draft, "check": check, "scout": scout, "lead": leader}
+    calls |= {"tool": look_up, "choose": choose}
     for name in plan.split():
         calls[name]("x")
 
@@ -118,6 +125,7 @@ def run_plan(plan: str) -> None:
         ("scout draft scout", "centralized"),
         ("lead lead", "hierarchical"),
         ("tool tool tool tool", "harness"),
+        ("choose choose", "harness"),
         ("scout", "unknown"),
         ("", "unknown"),
     ],

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 from opentelemetry import trace
 
 from orchtrace_langgraph._tasks import CURRENT
+from orchtrace_otel import spans
 from orchtrace_otel.spans import Scope
 
 if TYPE_CHECKING:
@@ -49,10 +50,9 @@ def innermost(found: Scope | None) -> Scope | None:
 
 def context_in(context: Context, scope: Scope) -> Context:
     """Return the context for a span in `scope`: `context`, without a twin of theirs."""
-    span = trace.get_current_span(context)
-    if span is scope.span:
+    if spans.lies_below(scope.span, context):
         return context
-    tracer = getattr(span, "instrumentation_scope", None)
+    tracer = getattr(trace.get_current_span(context), "instrumentation_scope", None)
     if tracer is not None and tracer.name.endswith(_THEIRS):
         return trace.set_span_in_context(scope.span, context)
     return context

@@ -121,6 +121,8 @@ def scope_for(run_id: UUID | None, current: Scope | None) -> Scope | None:
 
 @guarded
 def _begin(manager: Any, name: Any) -> None:
+    if spans.is_suppressed(otel_context.get_current()):
+        return
     run_id, around = manager.run_id, manager.parent_run_id
     _chains[run_id] = (around, name if isinstance(name, str) and name else "LangGraph")
     if len(_chains) > _MOST_OPEN:

@@ -25,7 +25,7 @@ class Decision(NamedTuple):
 @guarded
 def chose(branch: Any, result: Any) -> None:
     """Note what a router of the task that runs here chose."""
-    task = _tasks.CURRENT.get()
+    task = _tasks.here()
     if task is None:
         return
     ends = branch.ends
@@ -34,7 +34,6 @@ def chose(branch: Any, result: Any) -> None:
     _note(task, id(branch), Decision(name, *_read(result, ends), candidates))
 
 
-@guarded
 def went(task: Task, result: Any) -> None:
     """Note where a task goes by the `Command` that its node returned, if it did."""
     commands = [one for one in _each(result) if is_a(one, COMMAND)]

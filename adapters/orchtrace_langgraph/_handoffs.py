@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from orchtrace_langgraph._causes import END, SENDS
-from orchtrace_langgraph._decisions import Decision
+from orchtrace_langgraph._decisions import Decision, went
 from orchtrace_langgraph._graphs import BRANCH
 from orchtrace_otel import attributes as a
 from orchtrace_otel import spans
@@ -54,16 +54,25 @@ def bring(error: BaseException, tasks: Iterable[Task], outer: Task | None) -> No
 
 
 @guarded
-def hand_over(task: Task, host: Any, result: Any) -> None:
-    """Record the hand-offs of a task that has written and is about to close."""
-    if task.author is not None:
-        _by_command(task, task.author, host)
-    elif task.known.is_worker and isinstance(result, dict):
+def gave(task: Task, result: Any) -> None:
+    """Note where a task goes by what it gave: a command, or that a worker hands back."""
+    went(task, result)
+    if task.known.is_worker and isinstance(result, dict):
         messages = cast("dict[str, Any]", result).get("messages")
         said = getattr(messages[-1], "response_metadata", None) if messages else None
         if said and said.get(_IS_BACK):
-            found = [c[len(BRANCH) :] for c, _ in host.writes if c.startswith(BRANCH)]
-            _record(task, {node: (node, None) for node in found}, ())
+            task.hand_over().is_back = True
+
+
+@guarded
+def hand_over(task: Task, host: Any) -> None:
+    """Record the hand-offs of a task that has written and is about to close."""
+    handoffs = task.hand_over()
+    if handoffs.author is not None:
+        _by_command(task, handoffs.author, host)
+    elif handoffs.is_back:
+        found = [c[len(BRANCH) :] for c, _ in host.writes if c.startswith(BRANCH)]
+        _record(task, {node: (node, None) for node in found}, ())
 
 
 def _by_command(task: Task, author: Task, host: Any) -> None:

@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final, TypeAlias
 
+from opentelemetry import context as otel_context
+
 from orchtrace_langgraph import _callbacks, _entry, _pauses, _runs, _tasks
 from orchtrace_langgraph._beside import innermost
-from orchtrace_langgraph._decisions import chose, went
+from orchtrace_langgraph._decisions import chose
 from orchtrace_langgraph._framework import find
-from orchtrace_langgraph._handoffs import hand_over
+from orchtrace_langgraph._handoffs import gave, hand_over
 from orchtrace_langgraph._retries import RESET, RETRY, Retries
 from orchtrace_langgraph._tasks import Task
 from orchtrace_langgraph._tools import arun_tool, run_tool
@@ -137,9 +139,9 @@ def put_checkpoint(wrapped: Wrapped, loop: Any, args: Args, kwargs: Kwargs) -> A
 
 
 def accept_push(wrapped: Wrapped, loop: Any, args: Args, kwargs: Kwargs) -> Any:
-    """Wrap `PregelLoop.accept_push`: takes in a task that a task called."""
+    """Wrap `PregelLoop.accept_push`: takes in a called task, unless it need not run again."""
     pushed = wrapped(*args, **kwargs)
-    if pushed is not None:
+    if pushed is not None and not pushed.writes:
         _called(loop, pushed, args, kwargs)
     return pushed
 
@@ -147,7 +149,7 @@ def accept_push(wrapped: Wrapped, loop: Any, args: Args, kwargs: Kwargs) -> Any:
 @guarded
 def _called(loop: Any, pushed: Any, args: Args, kwargs: Kwargs) -> None:
     run = _entry.of(loop)
-    if run is not None:
+    if run is not None and not spans.is_suppressed(otel_context.get_current()):
         run.called(pushed, args[0] if args else kwargs["task"])
 
 
@@ -186,10 +188,10 @@ def run_task(wrapped: Wrapped, _: Any, args: Args, kwargs: Kwargs) -> Any:
         _tasks.leave(task, entered, error)
         del task, entered  # the error holds this frame for as long as the host keeps it
         raise
-    if result is not None and type(result) is not _PLAIN:
-        went(task, result)
-    if task.handoffs is not None or task.known.is_worker:
-        hand_over(task, args[0], result)
+    if result is not None and (type(result) is not _PLAIN or task.known.is_worker):
+        gave(task, result)
+    if task.handoffs is not None:
+        hand_over(task, args[0])
     _tasks.leave(task, entered, None)
     return result
 
@@ -210,11 +212,34 @@ async def _arun_task(task: Task, wrapped: Wrapped, args: Args, kwargs: Kwargs) -
         _tasks.leave(task, entered, error)
         del task, entered  # the error holds this frame for as long as the host keeps it
         raise
-    if result is not None and type(result) is not _PLAIN:
-        went(task, result)
-    if task.handoffs is not None or task.known.is_worker:
-        hand_over(task, args[0], result)
+    if result is not None and (type(result) is not _PLAIN or task.known.is_worker):
+        gave(task, result)
+    if task.handoffs is not None:
+        hand_over(task, args[0])
     _tasks.leave(task, entered, None)
+    return result
+
+
+async def arun_timed(wrapped: Wrapped, _: Any, args: Args, kwargs: Kwargs) -> Any:
+    """Wrap `_arun_with_timeout`: a try that is out of time, or cancelled, is left running."""
+    try:
+        return await wrapped(*args, **kwargs)
+    except BaseException:
+        task = _tasks.here()
+        if task is not None:
+            _tasks.abandon(task)
+        raise
+
+
+async def consume(wrapped: Wrapped, _: Any, args: Args, kwargs: Kwargs) -> Any:
+    """Wrap `_consume_aiter`: takes in what a node gave that is streamed, as under `astream_events`.
+
+    Its task does not say it then.
+    """
+    result = await wrapped(*args, **kwargs)
+    task = _tasks.here()
+    if task is not None and result is not None:
+        gave(task, result)
     return result
 
 
@@ -243,6 +268,7 @@ HOOKS: Final[tuple[tuple[str, str, Wrapper, bool], ...]] = (
     (f"{_LOOPS}:AsyncPregelLoop", "aschedule_error_handler", aschedule_error_handler, True),
     ("langgraph.pregel._runner", "run_with_retry", run_task, False),
     ("langgraph.pregel._runner", "arun_with_retry", arun_task, False),
+    ("langgraph._internal._runnable", "_consume_aiter", consume, False),
     ("langgraph.graph._branch:BranchSpec", "_finish", finish_branch, False),
     ("langchain_core.tools:BaseTool", "run", run_tool, False),
     ("langchain_core.tools:BaseTool", "arun", arun_tool, False),
@@ -295,6 +321,7 @@ def install(patches: Patches) -> None:
         *HOOKS,
         (RETRY, "_should_retry_on", retries.may_retry, False),
         (RETRY, RESET, retries.begin, True),
+        (RETRY, "_arun_with_timeout", arun_timed, True),
     ]
     if writes_key:
         hooks.append((f"{_LOOPS}:PregelLoop", "_put_checkpoint", put_checkpoint, False))

@@ -94,6 +94,9 @@ class GraphRun:
         self._flow = flow
         self._is_own = is_own
         self._outer = outer
+        if outer is not None:
+            outer.inside = outer.inside or set()
+            outer.inside.add(self)
         self._instances: dict[str, str] = {}
         self._leaves: deque[Edge] = deque(maxlen=_MOST_LEAVES)
         self._ends: list[Writer] | None = None
@@ -177,12 +180,10 @@ class GraphRun:
     def handles(self, host: Any, failed_host: Any) -> None:
         """Take in the task of an error handler: it follows from what failed."""
         task = self._add(host)
-        failed = self.tasks.get(failed_host.id)
+        failed = self.tasks.pop(failed_host.id, None)  # the handler is in its place
         marks = failed.marks() if failed is not None else (self.activation.opened,)
         task.edges = [("causal", mark) for mark in marks]
         self._use_again(task)
-        if failed is not None:
-            failed.has_failed = False
         news = None if self._state is None else self._state.read(task, task.known.reads)
         if news is not None:
             self._inform(task, news)
@@ -338,7 +339,7 @@ class GraphRun:
             self._run.close(
                 stop_reason=reason, stop_detail=detail, status=status, error=error, edges=edges
             )
-        elif self._is_own:
+        elif self._is_own and not self.activation.is_closed:
             self.activation.close(status=status, error=error, edges=edges)
             if self._flow is not None:
                 self._flow.returned(self.activation.closed)
@@ -347,10 +348,7 @@ class GraphRun:
                 self.activation.flow.returned(mark, kind)
         if self._start is not None:
             _pauses.ended(loop, self._left(is_paused=status == "paused"))
-        self.tasks = {}
-        self._writers = self._state = self._ends = None
-        self._outer = None  # it may know who in this graph handed over: no circle
-        self._forget()
+        self._let_go()
 
     @guarded
     def entered(self, loop: Any) -> None:
@@ -411,6 +409,15 @@ class GraphRun:
         if known is None or hosts.keys() != known.names:
             known = self.graph.channels = Channels(hosts)
         return known
+
+    def _let_go(self) -> None:
+        """Hold on to nothing of a run that is over."""
+        self.tasks = {}
+        self._writers = self._state = self._ends = None
+        if self._outer is not None and self._outer.inside is not None:
+            self._outer.inside.discard(self)
+        self._outer = None  # it may know who in this graph handed over: no circle
+        self._forget()
 
     def _forget(self) -> None:
         """Wait no more for those of the step before that never ran."""

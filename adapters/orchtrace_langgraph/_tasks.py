@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from asyncio import CancelledError
 from contextvars import ContextVar, Token
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 from uuid import UUID
@@ -33,16 +34,18 @@ class Handoffs:
     Attributes:
         author: The task inside that handed over with `Command(graph=PARENT)`.
         command: That command, until the task has closed.
+        is_back: Whether it is a worker that hands back to its supervisor.
         left: Identity of the exception with which it handed over itself.
         transfers: Its tool calls that answered with a command.
         made: The delegations that it recorded, by node, or by identity of a packet.
     """
 
-    __slots__ = ("author", "command", "left", "made", "transfers")
+    __slots__ = ("author", "command", "is_back", "left", "made", "transfers")
 
     def __init__(self) -> None:
         self.author: Task | None = None
         self.command: Any = None
+        self.is_back = False
         self.left: int | None = None
         self.transfers: list[Transfer] = []
         self.made: dict[str | int, Mark] = {}
@@ -69,6 +72,7 @@ class Task:
         activation: Its activation, once it runs.
         caller: The task that called it, in the functional API.
         handoffs: What is known of its hand-offs, once there may be one.
+        inside: Runs of graphs that it, or what it calls, has open.
         decisions: What its routers chose, by router, and where its command goes, by None.
         turns: LLM calls that are still open, by LangChain's id.
     """
@@ -87,6 +91,7 @@ class Task:
         "has_failed",
         "id",
         "informed",
+        "inside",
         "instance",
         "known",
         "name",
@@ -115,6 +120,7 @@ class Task:
         self.by: str | None = None
         self.decisions: dict[int | None, Decision] | None = None
         self.turns: set[UUID] | None = None
+        self.inside: set[GraphRun] | None = None
 
     def marks(self) -> tuple[Mark, ...]:
         """Return where edges from it start; where it never ran, those into it do."""
@@ -146,6 +152,12 @@ Entered = tuple[Token["Task | None"], Token[Context]]
 
 CURRENT: Final[ContextVar[Task | None]] = ContextVar("orchtrace_langgraph_task", default=None)
 """The task whose code runs here."""
+
+
+def here() -> Task | None:
+    """Return the task whose code runs here; none in a graph that the host wants left alone."""
+    return None if spans.is_suppressed(otel_context.get_current()) else CURRENT.get()
+
 
 waiting: Final[dict[int, Task]] = {}
 """Tasks that are about to run, by identity of the host's own task object."""
@@ -245,6 +257,19 @@ def _despawn(task: Task, activation: Activation) -> None:
     if failed:
         causes: list[Edge] = [("causal", mark) for other in failed for mark in other.marks()]
         spans.instant(task.run.activation, "despawn", to=activation.agent, edges=causes)
+
+
+@guarded
+def abandon(task: Task) -> None:
+    """End what is open inside a task: LangGraph goes on, and does not wait for it."""
+    for run in tuple(task.inside or ()):
+        for inner in [*run.tasks.values()]:
+            activation = inner.activation
+            if activation is not None and not activation.is_closed:
+                abandon(inner)
+                give_up(inner)
+                activation.end("cancelled")
+        run.end(None, CancelledError())
 
 
 def failed(task: Task, error: BaseException) -> None:

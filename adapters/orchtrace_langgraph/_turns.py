@@ -115,7 +115,7 @@ def _begin(  # noqa: PLR0913 - the call, and where it is made
     run_id, above = manager.run_id, manager.parent_run_id
     scope = _callbacks.scope_for(above, here)
     # A model that calls a model reports the same tokens: the outer call counts.
-    if scope is None or scope.run.is_closed or above in turns:
+    if scope is None or scope.run.is_closed or above in turns or spans.is_suppressed(context):
         return
     known: dict[str, Any] = manager.metadata
     asked: dict[str, Any] = kwargs.get("invocation_params") or {}

@@ -14,7 +14,7 @@ from __future__ import annotations
 from orchtrace_otel.spans._activation import Activation, current, of
 from orchtrace_otel.spans._beginning import join_run, link_runs, start_run
 from orchtrace_otel.spans._carrying import carrying
-from orchtrace_otel.spans._interval import Interval, Scope, keepers, scope_of
+from orchtrace_otel.spans._interval import Interval, Scope, keepers, lies_below, scope_of
 from orchtrace_otel.spans._opening import (
     instant,
     open_activation,
@@ -61,6 +61,7 @@ __all__ = [
     "is_suppressed",
     "join_run",
     "keepers",
+    "lies_below",
     "link_runs",
     "of",
     "open_activation",

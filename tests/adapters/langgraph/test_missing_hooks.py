@@ -11,6 +11,7 @@ from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, StateGraph
 from langgraph.types import Command, interrupt
+from opentelemetry.instrumentation.utils import suppress_instrumentation
 from typing_extensions import TypedDict
 
 import orchtrace_otel as orchtrace
@@ -97,6 +98,20 @@ def test_any_missing_hook_is_at_most_one_warning_and_never_an_error(
         referee(captured.trace)
     told = [one for one in caplog.records if one.name.startswith("orchtrace")]
     assert len(told) <= 1
+
+
+def test_without_the_loop_too_nothing_is_traced_where_the_host_suppresses_it(monkeypatch):
+    """Neither graphs nor turns and tool calls in them."""
+    hide(monkeypatch, next(hook[:2] for hook in _hooks.HOOKS if hook[1] in CORE))
+
+    def quiet(state):
+        with suppress_instrumentation():
+            return team().invoke({})
+
+    with capture() as captured, orchtrace.instrument("langgraph"):
+        chain(("quiet", quiet)).invoke({})
+    agents = [event["to"] for event in captured.trace.events if event.verb == "spawn"]
+    assert (agents, captured.trace.turns) == (["quiet"], ())
 
 
 @pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])

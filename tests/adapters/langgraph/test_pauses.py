@@ -6,6 +6,7 @@ import operator
 import os
 import subprocess
 import sys
+from concurrent.futures import wait
 from pathlib import Path
 from typing import Annotated
 
@@ -227,6 +228,35 @@ def test_a_question_of_a_called_task_is_asked_once(traced, is_async):
     paused, resumed = traced.traces
     assert steps_in(paused) == [("interrupt", "ask", True)]
     assert links(resumed) == [(paused.trace_id, paused.stop.id)]
+
+
+def test_a_called_task_that_need_not_run_again_takes_no_causes(traced, read):
+    """What came back before its call enters what is called next, which is the first of its name."""
+
+    @task
+    def ask():
+        return interrupt("?")
+
+    @task
+    def note(text):
+        return text
+
+    @entrypoint(checkpointer=InMemorySaver())
+    def flow(n):
+        answer = ask()
+        wait([answer])
+        return note("before").result() + note(answer.result()).result()
+
+    flow.invoke(1, THREAD)
+    assert flow.invoke(Command(resume=" and after"), THREAD) == "before and after"
+    assert read.outline(traced.traces[1])[3:] == [
+        "3 ask#1 spawn <- spawn 2",
+        "4 ask#1 return",
+        "5 note#1 spawn <- return 4, spawn 2",
+        "6 note#1 return",
+        "7 flow#1 return <- return 6",
+        "8 LangGraph#1 stop information_complete <- return 7",
+    ]
 
 
 @pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])

@@ -53,10 +53,19 @@ def react(name, responses, tools=(), version="v2"):
     return make(Model(responses=responses), list(tools), name=name, version=version)
 
 
-def ask(graph, *, is_async=False):
+def ask(graph, way="invoke"):
     """Ask a team to go."""
     asked = {"messages": [("user", "go")]}
-    return asyncio.run(graph.ainvoke(asked)) if is_async else graph.invoke(asked)
+
+    async def listen():
+        return [event async for event in graph.astream_events(asked, version="v2")]
+
+    ways = {
+        "invoke": lambda: graph.invoke(asked),
+        "ainvoke": lambda: asyncio.run(graph.ainvoke(asked)),
+        "astream_events": lambda: asyncio.run(listen()),
+    }
+    return ways[way]()
 
 
 def no_error_anywhere(traced):
@@ -80,8 +89,8 @@ def delegations(trace):
 
 
 @pytest.mark.filterwarnings(OLD)
-@pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])
-def test_a_supervisor_delegates_and_its_workers_hand_back(traced, read, is_async):
+@pytest.mark.parametrize("way", ["invoke", "ainvoke", "astream_events"])
+def test_a_supervisor_delegates_and_its_workers_hand_back(traced, read, way):
     """Each hand-off is its agent's, with the call that made it; what opens follows as `begin`."""
     create = prebuilt("langgraph_supervisor").create_supervisor
     alice = react("alice", [says(c1=("double", {"x": 2})), says("4")], [double])
@@ -92,7 +101,7 @@ def test_a_supervisor_delegates_and_its_workers_hand_back(traced, read, is_async
         says(),
     ]
     team = create([alice, bob], model=Model(responses=plan), parallel_tool_calls=False)
-    ask(team.compile(name="team"), is_async=is_async)
+    ask(team.compile(name="team"), way)
     trace = traced.trace
     assert delegations(trace) == [
         ("supervisor", "alice", "t1", [("causal", "tools#1"), ("tool_dependency", "tools#1")]),
@@ -152,15 +161,15 @@ def test_hand_offs_to_two_workers_at_once_are_two_delegations(traced, read):
 
 
 @pytest.mark.filterwarnings(OLD)
-@pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])
-def test_a_swarm_hands_off(traced, read, is_async):
+@pytest.mark.parametrize("way", ["invoke", "ainvoke", "astream_events"])
+def test_a_swarm_hands_off(traced, read, way):
     """The agent whose tool hands over delegates; nothing in the trace is an error."""
     swarm = prebuilt("langgraph_swarm")
     to_bob = swarm.create_handoff_tool(agent_name="bob")
     alice = react("alice", [says(t1=("transfer_to_bob", {}))], [to_bob])
     bob = react("bob", [says("hello")], [swarm.create_handoff_tool(agent_name="alice")])
     team = swarm.create_swarm([alice, bob], default_active_agent="alice")
-    ask(team.compile(name="swarm"), is_async=is_async)
+    ask(team.compile(name="swarm"), way)
     assert read.outline(traced.trace) == [
         "0 swarm#1 begin",
         "1 swarm#1 decide alice <- causal 0",
@@ -210,8 +219,8 @@ def test_a_react_agent_merges_what_its_tools_answered(traced, read, version):
     assert traced.trace.costs["tokens"] == 14
 
 
-@pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])
-def test_an_agent_with_middleware_runs_it_as_nodes_of_its_own(traced, read, is_async):
+@pytest.mark.parametrize("way", ["invoke", "ainvoke", "astream_events"])
+def test_an_agent_with_middleware_runs_it_as_nodes_of_its_own(traced, read, way):
     """LangChain's `create_agent`: hooks that are nodes are tasks, wrappers are not."""
     agents = prebuilt("langchain.agents")
     middleware = prebuilt("langchain.agents.middleware")
@@ -234,7 +243,7 @@ def test_an_agent_with_middleware_runs_it_as_nodes_of_its_own(traced, read, is_a
 
     model = Model(responses=[says(c1=("double", {"x": 2})), says("4")])
     agent = agents.create_agent(model, [double], name="alice", middleware=[Watch()])
-    ask(agent, is_async=is_async)
+    ask(agent, way)
     assert read.outline(traced.trace) == [
         "0 alice#1 begin",
         "1 Watch.before_model#1 spawn <- causal 0",

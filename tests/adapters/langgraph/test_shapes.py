@@ -6,10 +6,12 @@ import threading
 from typing import Annotated
 
 import pytest
+from langchain_core.language_models import FakeListChatModel
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.func import entrypoint, task
 from langgraph.graph import END, START, StateGraph
 from langgraph.types import Command, Send, interrupt
+from opentelemetry.instrumentation.utils import suppress_instrumentation
 from typing_extensions import TypedDict
 
 import orchtrace_otel as orchtrace
@@ -143,9 +145,15 @@ def test_a_command_is_a_decision_and_a_deferred_node_waits_for_all(traced, read)
     ]
 
 
-def test_a_command_that_ends_is_a_decision_to_end(traced, read):
+@pytest.mark.parametrize("is_streamed", [False, True], ids=["invoke", "astream_events"])
+def test_a_command_that_ends_is_a_decision_to_end(traced, read, is_streamed):
     """`Command(goto=END)` leaves no write behind; the stop follows from the decision."""
-    graph_of((START, "a"), nodes={"a": lambda state: Command(goto=END)}).invoke({})
+    graph = graph_of((START, "a"), nodes={"a": lambda state: Command(goto=END)})
+
+    async def listen():
+        return [event async for event in graph.astream_events({}, version="v2")]
+
+    asyncio.run(listen()) if is_streamed else graph.invoke({})
     assert read.outline(traced.trace)[3:] == [
         "3 LangGraph#1 decide __end__ <- causal 2",
         "4 LangGraph#1 stop information_complete <- causal 3",
@@ -337,3 +345,38 @@ def test_a_graph_in_a_team_is_part_of_its_run(traced, read):
         "8 graph#2 return <- return 7",
         "9 outer#1 stop information_complete <- return 8",
     ]
+
+
+@pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])
+def test_what_runs_where_the_host_suppresses_tracing_is_no_part_of_its_node(traced, read, is_async):
+    """Neither what the routers and commands of a graph in it chose, nor its tasks and turns."""
+    model = FakeListChatModel(responses=["said"])
+    inner = StateGraph(State)
+    inner.add_node("a", lambda state: {"log": [model.invoke("hello").content]})
+    inner.add_node("b", lambda state: Command(goto="c"))
+    inner.add_node("c", logs("c"))
+    inner.add_edge(START, "a")
+    inner.add_conditional_edges("a", lambda state: "b", ["b"])
+    quiet, log = inner.compile(), task(logs("task"))
+
+    def node(state):
+        with suppress_instrumentation():
+            return {"log": quiet.invoke({})["log"] + log({}).result()["log"]}
+
+    async def anode(state):
+        with suppress_instrumentation():
+            streamed = [event async for event in quiet.astream_events({}, version="v2")]
+            return {"log": streamed[-1]["data"]["output"]["log"] + (await log({}))["log"]}
+
+    graph = graph_of((START, "node"), ("node", "z"), nodes={"node": anode if is_async else node})
+    result = asyncio.run(graph.ainvoke({})) if is_async else graph.invoke({})
+    assert result == {"log": ["said", "c", "task", "z"]}
+    assert read.outline(traced.trace) == [
+        "0 LangGraph#1 begin",
+        "1 node#1 spawn <- causal 0",
+        "2 node#1 return",
+        "3 z#1 spawn <- causal 2",
+        "4 z#1 return",
+        "5 LangGraph#1 stop information_complete <- return 4",
+    ]
+    assert traced.trace.turns == ()

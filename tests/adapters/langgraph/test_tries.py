@@ -7,14 +7,15 @@ from typing import Annotated
 
 import pytest
 from langchain_core.language_models import FakeListChatModel
+from langgraph import errors
 from langgraph.cache.memory import InMemoryCache
-from langgraph.errors import GraphInterrupt
 from langgraph.func import entrypoint, task
 from langgraph.graph import START, StateGraph
 from langgraph.types import CachePolicy, RetryPolicy
 from opentelemetry import trace as otel
 from typing_extensions import TypedDict
 
+NodeTimeoutError = getattr(errors, "NodeTimeoutError", TimeoutError)
 HAS_HANDLERS = "error_handler" in StateGraph.add_node.__code__.co_varnames
 ONCE_MORE = RetryPolicy(initial_interval=0.001, jitter=False, max_attempts=3, retry_on=ValueError)
 
@@ -244,6 +245,9 @@ def test_an_error_handler_follows_from_what_failed(traced, read, is_async):
     (name,) = [agent for agent in triggers if "error_handler" in agent]
     assert triggers[name] == [{"fails#1"}]
     assert read.stop(traced.trace) == ("information_complete", "ok", None)
+    closes = {e.id: e.agent for e in traced.trace.events if e.verb == "return"}
+    ends = {closes[e.src] for e in traced.trace.edges if e.dst == traced.trace.stop.id}
+    assert "fails" not in ends
 
 
 def test_a_task_that_ends_since_another_failed_is_despawned(traced, read):
@@ -324,7 +328,7 @@ def test_a_pause_is_not_tried_again(traced, read):
     """An interrupt passes every policy by."""
 
     def asks(state):
-        raise GraphInterrupt
+        raise errors.GraphInterrupt
 
     graph = StateGraph(State)
     graph.add_node("asks", asks, retry_policy=RetryPolicy(retry_on=lambda error: True))
@@ -332,3 +336,47 @@ def test_a_pause_is_not_tried_again(traced, read):
     graph.compile().invoke({})
     assert read.stop(traced.trace)[0] == "paused"
     assert len([e for e in traced.trace.events if e.get("to") == "asks"]) == 1
+
+
+@pytest.mark.skipif(not HAS_HANDLERS, reason="time limits of nodes came with LangGraph 1.2")
+@pytest.mark.parametrize("way_out", ["time", "sibling", "caller"])
+def test_what_a_node_with_a_time_limit_leaves_running_is_over_with_it(traced, read, way_out):
+    """LangGraph does not wait for the graphs in it, which end as cancelled in its trace."""
+
+    async def waits(state):
+        await asyncio.Event().wait()
+
+    async def fails(state):
+        await asyncio.sleep(0.01)
+        raise ValueError
+
+    inner = StateGraph(State)
+    inner.add_node("waits", waits)
+    inner.add_edge(START, "waits")
+    middle = StateGraph(State)
+    middle.add_node("middle", inner.compile())
+    middle.add_edge(START, "middle")
+    called = middle.compile(name="called")
+
+    async def calls(state):
+        return await called.ainvoke({})
+
+    graph = StateGraph(State)
+    graph.add_node("calls", calls, timeout=0.02 if way_out == "time" else 60)
+    graph.add_edge(START, "calls")
+    if way_out == "sibling":
+        graph.add_node("fails", fails)
+        graph.add_edge(START, "fails")
+    limit = 0.02 if way_out == "caller" else 60
+    with pytest.raises((TimeoutError, NodeTimeoutError, ValueError)):
+        asyncio.run(asyncio.wait_for(graph.compile().ainvoke({}), limit))
+    trace = traced.trace
+    closes = [(e.agent, e["status"]) for e in trace.events if e.verb == "return"]
+    assert [one for one in closes if one[0] != "fails"] == [
+        ("waits", "cancelled"),
+        ("middle", "cancelled"),
+        ("called", "cancelled"),
+        ("calls", "error" if way_out == "time" else "cancelled"),
+    ]
+    assert trace.flags == ()
+    assert read.triggers(trace)["waits#1"] == [{"middle#1"}]

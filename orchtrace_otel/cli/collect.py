@@ -39,7 +39,7 @@ def _bound(
 
 
 @click.command("collect", short_help="Receive OTLP and write whole runs into a folder.")
-@click.option("--store", required=True, type=click.Path(path_type=Path), help="Folder of the runs.")
+@click.option("--store", required=True, metavar="DIR", help="Folder of the runs.")
 @click.option(
     "--http",
     default="127.0.0.1:4318",
@@ -143,7 +143,7 @@ def _options(given: dict[str, Any]) -> Options:
         msg = f"one of --http and --grpc must be HOST:PORT, got {_NONE} for both"
         raise ConfigError(msg)
     return Options(
-        store=given["store"],
+        store=_folder(given["store"]),
         http=http,
         grpc=grpc,
         tables=given["tables"],
@@ -161,6 +161,16 @@ def _options(given: dict[str, Any]) -> Options:
             trace_spans=given["max_spans"],
         ),
     )
+
+
+def _folder(text: str) -> Path:
+    if "://" in text:
+        msg = (
+            f"--store must be a folder of this machine, got {text!r}; collect into one, then "
+            f"`orchtrace convert` from there"
+        )
+        raise ConfigError(msg)
+    return Path(text)
 
 
 def _address(option: str, text: str) -> tuple[str, int] | None:

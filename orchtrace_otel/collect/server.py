@@ -318,7 +318,10 @@ def _bound(option: str, address: Address) -> socket.socket:
     except OSError as error:
         # Python names the address in it once more.
         why = str(error.strerror).partition(" (while")[0]
-        msg = f"{option} must be an address to listen on, got {shown(address)} ({why})"
+        msg = (
+            f"{option} must be an address to listen on, got {shown(address)} ({why}); give another "
+            "one, or none"
+        )
         raise ConfigError(msg) from error
 
 

@@ -1,9 +1,9 @@
 """The store: a folder of finished traces, each run's newest revision known by an index.
 
 Tables are written by an exporter of finished traces (entry point group
-`orchtrace.exporter`), chosen by its name: `jsonl` today. One that can say where a line
-lies has a method `export_line(line) -> (file, start)`; others are given the trace, and
-asked to flush every few seconds only, since each flush of theirs may be a file.
+`orchtrace.exporter`), chosen by its name, such as `jsonl` or `parquet`. One that can say
+where a line lies has a method `export_line(line) -> (file, start)`; others are given the
+trace, and asked to flush every few seconds only, since each flush of theirs may be a file.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from typing import Any, Final, Literal, TypeAlias
 
 from orchtrace_otel.collect.index import Entry, Index, digest, with_revision
 from orchtrace_otel.collect.spool import sync_path
-from orchtrace_otel.exporter import open_exporter
+from orchtrace_otel.errors import ConfigError
+from orchtrace_otel.exporter import TraceExporter, open_exporter
 from orchtrace_otel.model import Event, Trace
 from orchtrace_otel.schema import dump
 
@@ -32,13 +33,16 @@ class Store:
         folder: The folder; made where it is missing.
         tables: Name of the exporter that writes into it.
         sync: Whether to wait for the disk before a commit counts.
+
+    Raises:
+        ConfigError: If there is no such exporter, or it does not open there.
     """
 
     def __init__(self, folder: Path, tables: str = "jsonl", *, sync: bool = False) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self.folder = folder
         self._sync = sync
-        self._exporter: Any = open_exporter(f"{tables}:{folder}/")
+        self._exporter: Any = _opened(tables, folder)
         self._export_line: Any = getattr(self._exporter, "export_line", None)
         self.index = Index(folder / "index.sqlite", folder, sync=sync)
         self.index.catch_up()
@@ -122,6 +126,21 @@ class Store:
         """Let go of the folder."""
         self._exporter.shutdown()
         self.index.close()
+
+
+def _opened(tables: str, folder: Path) -> TraceExporter:
+    must = (
+        "--tables must name an exporter that writes traces into a folder, as jsonl and parquet do"
+    )
+    try:
+        opened: object = open_exporter(f"{tables}:{folder}/")
+    except ConfigError as error:
+        msg = f"{must}, got {tables!r} ({error})"
+        raise ConfigError(msg) from error
+    if not isinstance(opened, TraceExporter):
+        msg = f"{must}, got {tables!r}, which exports spans"
+        raise ConfigError(msg)
+    return opened
 
 
 def _superseded(entry: Entry, by: str) -> Trace:

@@ -34,7 +34,8 @@ def collect(*options: str) -> subprocess.CompletedProcess[str]:
         (["--http", "nowhere.invalid:4318"], "--http must be an address to listen on"),
         (["--grpc", "nowhere.invalid:4317"], "--grpc must be an address to listen on"),
         (["--tls-cert", str(TLS / "loopback.crt")], "TLS needs a certificate and its key"),
-        (["--tables", "nowhere"], "exporters need the form"),
+        (["--tables", "nowhere"], "--tables must name an exporter that writes traces into a"),
+        (["--tables", "otlp"], "as jsonl and parquet do, got 'otlp' (otlp: takes an http://"),
         (["--max-spans", "0"], "0 is not in the range x>=1"),
         (["--grace", "-1"], "-1.0 is not in the range x>=0"),
     ],
@@ -75,6 +76,16 @@ def test_a_store_that_cannot_be_written_is_told_in_a_line(tmp_path: Path) -> Non
         assert "--store must be a folder to write" in done.stderr
 
 
+def test_a_store_that_is_a_url_is_told_in_a_line() -> None:
+    """A folder `s3:` was made here, and filled."""
+    done = collect("--store", "s3://bucket/runs", "--http", "127.0.0.1:0", "--grpc", "none")
+    assert (done.returncode, done.stderr) == (
+        2,
+        "error: --store must be a folder of this machine, got 's3://bucket/runs'; collect into "
+        "one, then `orchtrace convert` from there\n",
+    )
+
+
 def test_addresses_of_the_sixth_version_are_told_as_urls(tmp_path: Path) -> None:
     """What is printed can be given to an exporter; one way in is enough."""
     with subprocess.Popen(
@@ -111,6 +122,7 @@ def test_an_address_in_use_is_told_in_a_line(
     )
     assert done.returncode == 2
     assert f"--{way} must be an address to listen on" in done.stderr
+    assert done.stderr.endswith("; give another one, or none\n")
     assert "Traceback" not in done.stderr
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from rich.cells import cell_len
 from rich.text import Text
 
+from orchtrace_otel.cli._columns import aligned, widths_of
 from orchtrace_otel.cli._console import clean
 from orchtrace_otel.cli._outline import seconds
 from orchtrace_otel.rewards.records import is_builtin_id
@@ -128,7 +128,7 @@ def table(summaries: Sequence[Summary], width: int) -> Iterator[Text]:
     """Lay rows out as a table; rewards and the stop go below each row where it is narrow."""
     cells = [_cells(row) for row in summaries]
     heads = ("#", "team", "system", *_NUMBERS)
-    widths = [max(map(cell_len, column)) for column in zip(heads, *cells, strict=True)]
+    widths = widths_of([heads, *cells])
     tails = [_tail(row) for row in summaries]
     across = sum(widths) + 2 * len(widths)
     is_wide = across + max(tail.cell_len for tail in tails) <= width
@@ -154,12 +154,8 @@ def _cells(row: Summary) -> tuple[str, ...]:
 
 
 def _line(cells: Sequence[str], widths: Sequence[int], style: str) -> Text:
-    line = Text()
-    for at, (cell, width) in enumerate(zip(cells, widths, strict=True)):
-        padding = " " * (width - cell_len(cell))
-        is_text = at in {1, 2}
-        line.append(f"{cell}{padding}  " if is_text else f"{padding}{cell}  ", style=style)
-    return line
+    right = {0, *range(3, len(cells))}
+    return Text(f"{aligned(cells, widths, right)}  ", style=style)
 
 
 def _tail(row: Summary) -> Text:

@@ -6,9 +6,9 @@ import json
 from typing import TYPE_CHECKING, Any, Final
 
 import click
-from rich.cells import cell_len
 from rich.text import Text
 
+from orchtrace_otel.cli._columns import folded
 from orchtrace_otel.cli._console import clean, tell, tell_text
 from orchtrace_otel.cli._files import Traces
 from orchtrace_otel.cli._outline import seconds
@@ -120,17 +120,13 @@ def _tell_table(
     if not rows:
         return
     cells = [(clean(label), *map(number_of, numbers)) for label, numbers in rows]
-    widths = [max(map(cell_len, column)) for column in zip((name, *methods), *cells, strict=True)]
-    tell_text(Text("  " + _line((name, *methods), widths), style="dim"))
-    for line in cells:
-        text = Text("  " + _line(line, widths))
-        text.stylize("bold", 2, 2 + len(line[0]))
+    right = range(1, 1 + len(methods))
+    head, *lines = folded([(name, *methods), *cells], indent=2, right=right)
+    for part in head:
+        tell_text(Text(part, style="dim"))
+    for (label, *_), (first, *others) in zip(cells, lines, strict=True):
+        text = Text(first)
+        text.stylize("bold", 2, 2 + len(label))
         tell_text(text)
-
-
-def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
-    first, *others = (
-        " " * (width - cell_len(cell)) + cell if at else cell + " " * (width - cell_len(cell))
-        for at, (cell, width) in enumerate(zip(cells, widths, strict=True))
-    )
-    return "  ".join((first, *others)).rstrip()
+        for part in others:
+            tell_text(Text(part))

@@ -6,9 +6,9 @@ import json
 from typing import TYPE_CHECKING, Any, Final
 
 import click
-from rich.cells import cell_len
 from rich.text import Text
 
+from orchtrace_otel.cli._columns import folded
 from orchtrace_otel.cli._console import clean, tell, tell_text
 from orchtrace_otel.cli._files import Traces
 from orchtrace_otel.cli._reading import Reading
@@ -113,23 +113,16 @@ def _tell_table(found: Sequence[Row], heads: Sequence[str]) -> None:
     kept = [at for at, head in enumerate(heads) if head and any(columns[at])]
     heads = [heads[at] for at in kept]
     cells = [tuple(clean(row.cells()[at]) for at in kept) for row in found]
-    widths = [max(map(cell_len, column)) for column in zip(heads, *cells, strict=True)]
-    tell_text(Text("  " + _line(heads, widths), style="dim"))
-    for row, line in zip(found, cells, strict=True):
-        text = Text("  " + _line(line, widths))
-        text.stylize("bold", 2, 2 + len(line[0]))
+    head, *lines = folded([heads, *cells], indent=2, right={1})
+    for part in head:
+        tell_text(Text(part, style="dim"))
+    for row, (first, *others) in zip(found, lines, strict=True):
+        texts = [Text(first), *map(Text, others)]
+        texts[0].stylize("bold", 2, 2 + len(clean(row.component)))
         if row.note:
-            text.append(f"  {row.note}", style="dim")
-        tell_text(text)
-
-
-def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
-    """One row; numbers stand to the right."""
-    padded = [
-        " " * (width - cell_len(cell)) + cell if at == 1 else cell + " " * (width - cell_len(cell))
-        for at, (cell, width) in enumerate(zip(cells, widths, strict=True))
-    ]
-    return "  ".join(padded).rstrip()
+            texts[-1].append(f"  {row.note}", style="dim")
+        for text in texts:
+            tell_text(text)
 
 
 def _explain(trace: Trace, number: int, component: str, *, everything: bool) -> bool:
@@ -174,8 +167,8 @@ def _tell_parts(parts: Sequence[Part], *, everything: bool) -> None:
         (clean(one.what), f"{number_of(one.t)} s", clean(one.counts), clean(one.event))
         for one in shown_parts
     ]
-    widths = [max(map(cell_len, column)) for column in zip(*lines, strict=True)]
-    for line in lines:
-        tell_text(Text("    " + _line(line, widths)))
+    for parted in folded(lines, indent=4, right={1}):
+        for part in parted:
+            tell_text(Text(part))
     if len(lines) < len(parts):
         tell_text(Text(f"    and {len(parts) - len(lines):,} more: --all", style="dim"))

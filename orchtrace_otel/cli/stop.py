@@ -8,9 +8,9 @@ from shlex import quote
 from typing import TYPE_CHECKING, Any, Final
 
 import click
-from rich.cells import cell_len
 from rich.text import Text
 
+from orchtrace_otel.cli._columns import folded
 from orchtrace_otel.cli._console import (
     clean,
     note_unknown_reward,
@@ -303,10 +303,6 @@ def _number(value: float | None) -> str:
 def _tell_table(rows: Sequence[tuple[str, ...]]) -> None:
     """Write rows in columns; the first row is the head."""
     cells = [[clean(cell, longest=None) for cell in row] for row in rows]
-    widths = [max(map(cell_len, column)) for column in zip(*cells, strict=True)]
-    for number, row in enumerate(cells):
-        padded = (
-            cell + " " * (width - cell_len(cell)) for cell, width in zip(row, widths, strict=True)
-        )
-        line = "  ".join(padded).rstrip()
-        tell_text(Text("  " + line, style="dim" if number == 0 else ""))
+    for number, lines in enumerate(folded(cells, indent=2)):
+        for part in lines:
+            tell_text(Text(part, style="dim" if number == 0 else ""))

@@ -82,11 +82,11 @@ def print_note(message: str) -> None:
     console(stderr=True).print(Text(clean(message, longest=None)), soft_wrap=True)
 
 
-def note_unknown_reward(name: str, known: Iterable[str]) -> None:
-    """Say so where no run has the reward that was named."""
+def note_unknown(what: str, name: str, known: Iterable[str]) -> None:
+    """Say so where no run has what was named, such as `a reward`; nothing where none has any."""
     names = sorted(known)
     if names and name not in names:
-        print_note(f"no run has a reward {name!r}; there are: {', '.join(names)}")
+        print_note(f"no run has {what} {name!r}; there are: {', '.join(names)}")
 
 
 def can_draw() -> bool:

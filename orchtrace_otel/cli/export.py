@@ -12,7 +12,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from orchtrace_otel.cli._console import (
     console,
-    note_unknown_reward,
+    note_unknown,
     out_json,
     print_error,
     tell,
@@ -103,9 +103,7 @@ def command(**given: Any) -> int:
             progress=bar.show,
             source=read_place,
         )
-    if given["reward"] is not None:
-        # Credit is known by the name of its method, and has an event's rewards beside it.
-        note_unknown_reward(given["reward"].removeprefix(CREDIT), report.rewards)
+    _note_misspelled(given, report)
     if given["as_json"]:
         out_json({**report.to_dict(), "faults": [bad._asdict() for bad in report.bad]})
     else:
@@ -113,11 +111,27 @@ def command(**given: Any) -> int:
     return int(report.bad_count > 0 or report.check.refusal is not None)
 
 
+def _note_misspelled(given: Mapping[str, Any], report: Report) -> None:
+    """Name what no run has: a filter by a word that nothing is called leaves nothing."""
+    if given["reward"] is not None:
+        # Credit is known by the name of its method, and has an event's rewards beside it.
+        note_unknown("a reward", given["reward"].removeprefix(CREDIT), report.rewards)
+    for name, what in _SETS.items():
+        for word in given[name]:
+            note_unknown(what, word, report.words.get(name, ()))
+
+
 _PLAIN: Final = (
     *("format", "reward", "least", "most", "trainee", "retokenised", "deduplicate"),
     *("alike", "validation", "seed", "margin"),
 )
-_SETS: Final = ("agents", "roles", "stop_reasons", "topologies")
+_SETS: Final = {
+    "agents": "an agent",
+    "roles": "a role",
+    "stop_reasons": "a stop reason",
+    "topologies": "a topology",
+}
+"""Filters by words, and what a word of each names."""
 
 
 def _job(given: Mapping[str, Any]) -> Job:

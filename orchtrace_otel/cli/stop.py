@@ -13,7 +13,7 @@ from rich.text import Text
 from orchtrace_otel.cli._columns import folded
 from orchtrace_otel.cli._console import (
     clean,
-    note_unknown_reward,
+    note_unknown,
     out_json,
     print_note,
     tell,
@@ -200,7 +200,7 @@ class _Reading:
     def say_what_is_missing(self) -> None:
         """Say so where the outcome that was named is the reward of no run."""
         if self._outcome is not None:
-            note_unknown_reward(self._outcome, self._rewards)
+            note_unknown("a reward", self._outcome, self._rewards)
 
 
 def _point(model: StopValue, point: Point) -> dict[str, Any]:

@@ -6,7 +6,7 @@ however many there are; the largest group is the bound.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from importlib.metadata import version
@@ -62,6 +62,7 @@ class Report:
         models: Calls by the model that answered.
         began: When the first and the last run began, nanoseconds since 1970.
         rewards: Components of rewards that runs have.
+        words: What runs have of what is filtered by, by the job's field.
     """
 
     check: Check
@@ -75,6 +76,7 @@ class Report:
     models: Counter[str] = field(default_factory=Counter[str])
     began: tuple[int, int] | None = None
     rewards: set[str] = field(default_factory=set[str])
+    words: defaultdict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
 
     def to_dict(self) -> dict[str, Any]:
         """The report as JSON."""
@@ -229,10 +231,18 @@ def _look(rows: Rows, report: Report) -> None:
     report.models.update(str(row.get("model", "unknown")) for row in rows.turns)
     report.rewards.update(rows.run.get("rewards", ()))
     report.rewards.update([str(row.get("component")) for row in rows.rewards])
+    report.words["agents"].update(rows.run.get("agents", ()))
+    report.words["roles"].update(_said(rows.turns, "role"), _said(rows.decisions, "role"))
+    report.words["stop_reasons"].update(_said([rows.run], "stop_reason"))
+    report.words["topologies"].update(_said([rows.run], "topology"))
     began = rows.run.get("start_unix_nano")
     if isinstance(began, int):
         first, last = report.began or (began, began)
         report.began = (min(first, began), max(last, began))
+
+
+def _said(rows: Iterable[Mapping[str, Any]], column: str) -> Iterator[str]:
+    return (str(row[column]) for row in rows if row.get(column))
 
 
 def _write(made: Any, report: Report, output: Output | None) -> None:

@@ -25,21 +25,31 @@ def test_a_time_counts_to_the_microsecond(text: str, nanoseconds: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "said"),
+    ("option", "word", "said"),
     [
-        ("speed", "no run has a reward 'speed'; there are: flow, task"),
-        ("task", ""),
-        ("credit:flow", ""),
+        ("--reward", "speed", "no run has a reward 'speed'; there are: flow, task"),
+        ("--reward", "task", ""),
+        ("--reward", "credit:flow", ""),
+        ("--agent", "laed", "no run has an agent 'laed'; there are: lead"),
+        ("--agent", "lead", ""),
+        ("--stop-reason", "done", "no run has a stop reason 'done'; there are: verified"),
+        ("--stop-reason", "verified", ""),
+        ("--topology", "swram", "no run has a topology 'swram'; there are: swarm"),
+        ("--topology", "swarm", ""),
+        # Nobody has a role here, and there is nothing to name.
+        ("--role", "critic", ""),
     ],
 )
-def test_a_reward_that_no_run_has_is_told(tmp_path: Path, name: str, said: str) -> None:
-    """Those that there are stand beside it: it may be a slip of the pen."""
+def test_what_no_run_has_is_told(tmp_path: Path, option: str, word: str, said: str) -> None:
+    """What there is stands beside it: it may be a slip of the pen."""
     event = Event("e", 0, "aggregate", "lead", {"credit": {"flow": 1.0}})
+    keys = {"verb": "stop", "stop_reason": "verified"}
+    stop = Event("s", 1, "orchestrator_decision", "lead", keys)
     costs = {"tokens": 0, "wall_clock_s": 1}
-    trace = Trace("run", "question", (event,), rewards={"task": 1.0}, costs=costs)
+    rewards = {"task": 1.0}
+    trace = Trace("run", "question", (event, stop), rewards=rewards, costs=costs, topology="swarm")
     (tmp_path / "runs.jsonl").write_bytes(schema.dump(trace) + b"\n")
-    options = ["--to", "trl-sft", "--reward", name, "--dry-run"]
+    options = ["--to", "trl-sft", option, word, "--dry-run"]
     found = CliRunner().invoke(export.command, [str(tmp_path / "runs.jsonl"), *options])
-    assert [line for line in found.output.splitlines() if "no run has" in line] == [said] * bool(
-        said
-    )
+    told = [line for line in found.output.splitlines() if "no run has" in line]
+    assert told == [said] * bool(said)

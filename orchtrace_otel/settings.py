@@ -9,6 +9,7 @@ from typing import Final, Self
 
 from orchtrace_otel.errors import ConfigError
 
+_PREFIX: Final = "ORCHTRACE_"
 CAPTURE_VARIABLE: Final = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 NO_CONTENT: Final = "NO_CONTENT"
 CAPTURE_MODES: Final = (NO_CONTENT, "SPAN_ONLY", "EVENT_ONLY", "SPAN_AND_EVENT")
@@ -112,6 +113,40 @@ _ENDPOINTS: Final = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_E
 
 # A slotted dataclass hides its defaults from the class.
 _DEFAULTS: Final = Settings()
+
+
+_OURS: Final = (
+    "EXPORTERS",
+    "KEY",
+    "STORE",
+    "MAX_OPEN_RUNS",
+    "MAX_SPANS",
+    "MAX_RUN_SECONDS",
+    "QUEUE_SIZE",
+)
+_ALIKE: Final = 0.75
+
+
+def misspelled(environ: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Return variables that are read by nobody, beside those of ours that they nearly are.
+
+    Variables of adapters and exporters are theirs, and not looked at.
+
+    Example:
+        >>> misspelled({"ORCHTRACE_EXPORTER": "jsonl:traces/", "ORCHTRACE_HTTP_TOKEN": "x"})
+        {'ORCHTRACE_EXPORTER': 'ORCHTRACE_EXPORTERS'}
+    """
+    from difflib import get_close_matches  # noqa: PLC0415 - for reports alone
+
+    found: dict[str, str] = {}
+    for name in os.environ if environ is None else environ:
+        own = name.removeprefix(_PREFIX)
+        if own == name or own in _OURS:
+            continue
+        meant = get_close_matches(own, _OURS, 1, _ALIKE)
+        if meant:
+            found[name] = _PREFIX + meant[0]
+    return found
 
 
 def option(

@@ -344,9 +344,12 @@ def _sampling(otel: Mapping[str, str]) -> Iterator[Finding]:
         yield _ratio(sampler, otel.get("OTEL_TRACES_SAMPLER_ARG", ""))
     elif sampler not in _SAMPLERS:
         known = {entry.name for entry in entry_points(group="opentelemetry_traces_sampler")}
-        level: Level = "note" if sampler in known else "wrong"
-        found = f"{sampler!r} is " + ("of a plugin" if sampler in known else "no known sampler")
-        yield Finding("sampling", level, name, found, "make sure that it keeps the runs")
+        if sampler in known:
+            found, advice = f"{sampler!r} is of a plugin", "make sure that it keeps the runs"
+            yield Finding("sampling", "note", name, found, advice)
+        else:
+            found, advice = f"{sampler!r} is no known sampler", "unset it, or set it to always_on"
+            yield Finding("sampling", "wrong", name, found, advice)
     elif _SAMPLERS[sampler]:
         found = f"{sampler}: no span reaches a collector"
         yield Finding("sampling", "wrong", name, found, "unset it, or set it to always_on")

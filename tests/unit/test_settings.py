@@ -8,7 +8,7 @@ import pytest
 
 import orchtrace_otel
 from orchtrace_otel.errors import ConfigError
-from orchtrace_otel.settings import CAPTURE_VARIABLE, Settings, option
+from orchtrace_otel.settings import CAPTURE_VARIABLE, Settings, misspelled, option
 
 
 def test_an_empty_environment_is_the_defaults() -> None:
@@ -165,3 +165,15 @@ def test_no_other_module_reads_the_environment() -> None:
         if re.search(r"\bos\.(environ|getenv)\b", path.read_text())
     }
     assert readers == {"settings.py"}
+
+
+def test_variables_that_are_right_or_of_others_are_not_misspelled() -> None:
+    """Those of adapters and exporters are theirs; those of tests are like none of ours."""
+    others = ("AUTOGEN_STATE", "AUTOGEN_TELEMETRY", "LANGGRAPH_CHECKPOINTS", "HTTP_TOKEN")
+    ours = ("EXPORTERS", "KEY", "STORE", "MAX_OPEN_RUNS", "MAX_SPANS", "QUEUE_SIZE")
+    more = ("HTTP_HEADERS", "HTTP_SPOOL", "RANDOM_GRAPHS", "KILLS", "E2E_RUNS")
+    names = {f"ORCHTRACE_{name}": "x" for name in (*others, *ours, *more)}
+    assert misspelled({**names, "OTEL_EXPORTERS": "x", "EXPORTER": "x"}) == {}
+    assert misspelled({"ORCHTRACE_MAX_RUNS": "5"}) == {
+        "ORCHTRACE_MAX_RUNS": "ORCHTRACE_MAX_OPEN_RUNS"
+    }

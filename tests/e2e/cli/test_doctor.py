@@ -45,3 +45,11 @@ def test_a_setting_of_ours_that_is_wrong_is_told() -> None:
     done = run("doctor", ORCHTRACE_MAX_SPANS="many")
     assert done.returncode == 1
     assert "ORCHTRACE_MAX_SPANS must be a whole number above 0, got 'many'" in done.stdout
+
+
+def test_a_variable_that_is_nearly_one_of_ours_is_told() -> None:
+    """It is read by nobody, and what it asks for does not happen."""
+    done = run("doctor", ORCHTRACE_EXPORTER="jsonl:traces/")
+    assert done.returncode == 1
+    told = "  wrong  ORCHTRACE_EXPORTER  read by nobody\n         write ORCHTRACE_EXPORTERS\n"
+    assert told in done.stdout

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -40,6 +40,9 @@ class Place(_ParamType):
         return text
 
 
+_OF_A_STORE: Final = ("segments/", "key")
+
+
 class Store(_ParamType):
     """A folder of captured content, or a URL of one."""
 
@@ -50,9 +53,13 @@ class Store(_ParamType):
     ) -> str:
         """Return where it is, or fail as a wrong usage: what is not there is no empty store."""
         text = str(value)
-        if "://" not in text and not Path(text).expanduser().is_dir():
+        folder = Path(text).expanduser()
+        if "://" not in text and not folder.is_dir():
             msg = f"there is no folder {text!r}; a run with content on makes a store"
             self.fail(msg, param, ctx)
+        if "://" not in text and not any((folder / part).exists() for part in _OF_A_STORE):
+            msg = f"{text!r} is no store of content, which has {' or '.join(_OF_A_STORE)} in it"
+            self.fail(f"{msg}; a run with content on makes one", param, ctx)
         return text
 
 

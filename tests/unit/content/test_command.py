@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import click
@@ -71,10 +72,21 @@ def test_a_store_that_is_not_there_is_told(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_is_no_run_is_refused(tmp_path: Any) -> None:
+@pytest.mark.parametrize("verb", [("ls",), ("gc",), ("delete", "run")])
+def test_a_folder_of_something_else_is_told(verb: tuple[str, ...], tmp_path: Path) -> None:
+    """Of traces, say: an empty store would be a wrong answer, one made there litter."""
+    (tmp_path / "traces.jsonl").touch()
+    result = called(verb[0], tmp_path, *verb[1:])
+    assert isinstance(result.exception, click.BadParameter)
+    assert "is no store of content, which has segments/ or key in it" in str(result.exception)
+    assert [path.name for path in tmp_path.iterdir()] == ["traces.jsonl"]
+
+
+def test_what_is_no_run_is_refused(tmp_path: Path) -> None:
     """Nothing is written anywhere."""
+    (tmp_path / "segments").mkdir()
     result = called("delete", tmp_path, "../x")
     assert isinstance(result.exception, orchtrace.ConfigError)
     with pytest.raises(orchtrace.ConfigError):
         raise result.exception
-    assert list(tmp_path.iterdir()) == []
+    assert [path.name for path in tmp_path.rglob("*")] == ["segments"]

@@ -10,12 +10,12 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias, TypeGuard, cast
 
 from orchtrace_otel.errors import TraceFormatError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
 Json: TypeAlias = dict[str, Any]
 
@@ -348,7 +348,7 @@ class Reward(_Record):
         return None
 
 
-def is_text(value: object) -> bool:
+def is_text(value: object) -> TypeGuard[str]:
     r"""Whether a value is a text that UTF-8 can hold; half a surrogate pair is none.
 
     Example:
@@ -371,7 +371,13 @@ def _is_whole(value: object) -> bool:
     return isinstance(value, int) and abs(value) < 1 << 63
 
 
-def _is_number(value: object) -> bool:
+def is_number(value: object) -> TypeGuard[float]:
+    """Whether a value is a finite number that a double or 64 bits hold.
+
+    Example:
+        >>> is_number(0.5), is_number(float("nan")), is_number(10**400), is_number("1")
+        (True, False, False, False)
+    """
     return _is_whole(value) or (isinstance(value, float) and math.isfinite(value))
 
 
@@ -386,17 +392,46 @@ def _one_of(words: tuple[str, ...]) -> Callable[[object], bool]:
 _OF_A_REWARD: Final = (
     ("id", is_text, "a text of UTF-8"),
     ("component", _is_name, "a text of UTF-8 with something in it"),
-    ("value", _is_number, "a finite number"),
+    ("value", is_number, "a finite number"),
     ("family", _one_of(FAMILIES), f"one of {', '.join(FAMILIES)}"),
     ("unit", _one_of(UNITS), f"one of {', '.join(UNITS)}"),
     ("target", _or_none(is_text), "a text of UTF-8"),
     ("estimator", _one_of(ESTIMATORS), f"one of {', '.join(ESTIMATORS)}"),
     ("provisional", _is_whole, "True or False"),
     ("n", _or_none(_is_whole), "a whole number of 64 bits"),
-    ("se", _or_none(_is_number), "a finite number"),
+    ("se", _or_none(is_number), "a finite number"),
     ("version", _or_none(is_text), "a text of UTF-8"),
 )
 """Each field of a reward, whether a value may be in it, and what must hold."""
+
+_NO_REWARD: Final = {"id": None, "component": None, "value": None}
+"""What a record must say to be a reward."""
+
+
+_OF_A_TURN: Final = (
+    ("id", _is_name),
+    *((name, _or_none(is_text)) for name in ("activation", "agent", "instance", "model", "event")),
+    *((name, _or_none(_is_whole)) for name in ("input_tokens", "output_tokens")),
+)
+"""Fields of a turn that others build on, and whether a value may be in them."""
+
+
+def items_of(event: Event | None, key: str) -> Sequence[object]:
+    """What an event lists under `key`; nothing where others keep something else there."""
+    held = None if event is None else event.keys.get(key)
+    return cast("Sequence[object]", held) if isinstance(held, list | tuple) else ()
+
+
+def records_of(event: Event | None, key: str) -> Sequence[Json]:
+    """The records that an event lists under `key`; none where one of them is something else.
+
+    Example:
+        >>> records_of(Event("e", 0, "aggregate", "a", {"turn_records": 3}), "turn_records")
+        ()
+    """
+    held = items_of(event, key)
+    # In one step: there may be one for each agent and method of credit.
+    return cast("Sequence[Json]", held) if {dict}.issuperset(map(type, held)) else ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -433,20 +468,26 @@ class Trace:
 
     @property
     def turns(self) -> tuple[Turn, ...]:
-        """The LLM calls of the run, by start."""
-        records = self.stop.get("turn_records", ()) if self.stop else ()
-        return tuple(Turn.from_dict(record) for record in records)
+        """The LLM calls of the run, by start; what others keep in their place is none."""
+        return tuple(
+            Turn.from_dict(record)
+            for record in records_of(self.stop, "turn_records")
+            if all(holds(record.get(name)) for name, holds in _OF_A_TURN)
+        )
 
     @property
     def reward_records(self) -> tuple[Reward, ...]:
-        """Every reward with its family, unit, target and estimator."""
-        records = self.stop.get("reward_records", ()) if self.stop else ()
-        return tuple(Reward.from_dict(record) for record in records)
+        """Every reward with its family, unit, target and estimator; likewise."""
+        found = (
+            Reward.from_dict({**_NO_REWARD, **record})
+            for record in records_of(self.stop, "reward_records")
+        )
+        return tuple(reward for reward in found if reward.is_sound)
 
     @property
     def flags(self) -> tuple[str, ...]:
         """What the trace says it lost; empty where nothing was lost."""
-        return tuple(self.stop.get("flags", ())) if self.stop else ()
+        return tuple(filter(is_text, items_of(self.stop, "flags")))
 
     def to_dict(self) -> Json:
         """The trace as a document of the published schema."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, cast
 
-from orchtrace_otel.model import Event
+from orchtrace_otel.model import Event, is_text, records_of
 from orchtrace_otel.rewards.records import is_builtin
 
 if TYPE_CHECKING:
@@ -46,23 +46,44 @@ class Marks:
                 keys["rewards"] = {**keys["rewards"], **numbers}
 
     def stop(self, given: Sequence[Reward], findings: Findings, flags: Iterable[str]) -> None:
-        """Write flags and records onto the stop, if the trace has one."""
+        """Write flags and records onto the stop, if the trace has one.
+
+        What others keep in their place stays, and these are then not written.
+        """
         stop = self._trace.stop
         if stop is None:
             return
         place = len(self._events) - 1
         self._own((place,))
         keys: Any = self._events[place].keys
-        all_flags = {*keys.get("flags", ()), *flags}
-        if all_flags:
-            keys["flags"] = sorted(all_flags)
+        known = keys.get("flags", ())
+        if isinstance(known, list | tuple):
+            all_flags = {*filter(is_text, cast("Iterable[object]", known)), *flags}
+            if all_flags:
+                keys["flags"] = sorted(all_flags)
+        written = records_of(stop, "reward_records")
+        if written or not keys.get("reward_records"):
+            self._list(keys, written, given, findings.records)
+
+    def _list(
+        self,
+        keys: Any,
+        written: Sequence[Mapping[str, Any]],
+        given: Sequence[Reward],
+        found: Sequence[Mapping[str, Any]],
+    ) -> None:
+        """Write the records of rewards, one that has an id that is there already in its place."""
         # Last, where the builder puts them: a scored trace is read again as it was.
-        written = keys.pop("reward_records", ())
+        keys.pop("reward_records", None)
         run_id = self._trace.trace_id
-        records = {record["id"]: record for record in written if not is_builtin(record, run_id)}
+        records: dict[object, Mapping[str, Any]] = {
+            name if isinstance(name := record.get("id"), str) else number: record
+            for number, record in enumerate(written)
+            if not is_builtin(record, run_id)
+        }
         records |= {reward.id: reward.to_dict() for reward in given}
         # Ours behind those of users: whoever computes them again writes the same list.
-        listed = [*records.values(), *findings.records]
+        listed = [*records.values(), *found]
         if listed or written:
             keys["reward_records"] = listed
 

@@ -75,7 +75,7 @@ class Nesting:
         for place in order:
             around[place] = outer = self._innermost(place)
             if place in self._holders:
-                self._depth[place] = 1 if outer is None else self._depth[outer[3]] + 1
+                self._depth[place] = 1 if outer is None else self._depth.get(outer[3], 0) + 1
         others = set(range(len(self._events))).difference(order)
         return around | {place: self._innermost(place) for place in others}
 

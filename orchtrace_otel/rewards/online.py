@@ -155,6 +155,7 @@ class Online:
         self._first: int | None = None
         self._holders: dict[int, _Interval] = {}
         self._inside: dict[str, str] = {}
+        self._ahead: set[str] = set()
         self._chains = [0] * len(self._events)
         self._own_work = [0] * len(self._events)
         self._longest = 0
@@ -349,7 +350,13 @@ class Online:
         event = self._events[number]
         owner = owner_of(name, event.keys)
         holder = self._holder(number, owner)
-        around = self._clock.open.get(owner) if holder is None and owner is not None else holder
+        around = holder
+        if holder is None and owner is not None:
+            around = self._clock.open.get(owner)
+            if around is None:
+                self._ahead.add(owner)
+        if name in self._ahead:
+            self._clock.is_sound = False  # what it holds began before it, or at once and was first
         opened = _Interval(
             name=name,
             owner=owner,

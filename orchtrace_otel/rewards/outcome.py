@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from orchtrace_otel.model import is_number, records_of
 from orchtrace_otel.rewards.given import TASK
 from orchtrace_otel.rewards.records import is_builtin
 
@@ -62,8 +63,7 @@ def find_outcome(trace: Trace, given: Iterable[Reward] = ()) -> Outcome | None:
 def _candidates(trace: Trace, given: Iterable[Reward]) -> dict[str, Outcome]:
     found: dict[str, Outcome] = {}
     others: set[str] = set()
-    stop = trace.stop
-    for record in () if stop is None else stop.keys.get("reward_records", ()):
+    for record in records_of(trace.stop, "reward_records"):
         _sort(record, trace, found, others)
     for reward in given:
         words = (reward.family, reward.unit, reward.estimator)
@@ -73,7 +73,8 @@ def _candidates(trace: Trace, given: Iterable[Reward]) -> dict[str, Outcome]:
             others.add(reward.component)
     unsaid = trace.rewards.keys() - found.keys() - others
     for component in unsaid - _builtin_names() if unsaid else ():
-        found[component] = Outcome(component, trace.rewards[component])
+        if is_number(trace.rewards[component]):
+            found[component] = Outcome(component, trace.rewards[component])
     return found
 
 
@@ -88,9 +89,11 @@ def _sort(
     record: Mapping[str, Any], trace: Trace, found: dict[str, Outcome], others: set[str]
 ) -> None:
     """Note a record's component among the outcomes, or among what is none."""
-    component, value = record.get("component"), record.get("value")
-    if not isinstance(component, str) or not isinstance(value, int | float):
+    component = record.get("component")
+    if not isinstance(component, str):
         return
+    # `rewards` has the latest number of a component, as late rewards may have changed it.
+    latest = trace.rewards.get(component, record.get("value"))
     words = (
         record.get("family", "R1"),
         record.get("unit", "team"),
@@ -99,7 +102,5 @@ def _sort(
     if is_builtin(record, trace.trace_id) or words != _OUTCOME:
         if "target" not in record:
             others.add(component)
-        return
-    # `rewards` has the latest number of a component, as late rewards may have changed it.
-    latest = trace.rewards.get(component, value)
-    found[component] = Outcome(component, latest, bool(record.get("provisional")))
+    elif is_number(latest):
+        found[component] = Outcome(component, latest, bool(record.get("provisional")))

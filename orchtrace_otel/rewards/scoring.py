@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from orchtrace_otel._guard import guarded
-from orchtrace_otel.model import Reward, Trace
+from orchtrace_otel.model import Reward, Trace, records_of
 from orchtrace_otel.rewards.builtin import COMPONENTS, TOPOLOGY
 from orchtrace_otel.rewards.component import Findings
 from orchtrace_otel.rewards.credit.assigning import assign
@@ -126,11 +126,9 @@ def _of_team(given: Iterable[Reward]) -> dict[str, float]:
 
 def _kept(trace: Trace) -> dict[str, float]:
     """The rewards of the run but for those that an earlier scoring computed: these come anew."""
-    stop = trace.stop
-    records = () if stop is None else stop.keys.get("reward_records", ())
-    stale = {
-        record["component"]
-        for record in records
+    stale = [
+        record.get("component")
+        for record in records_of(trace.stop, "reward_records")
         if "target" not in record and is_builtin(record, trace.trace_id)
-    }
+    ]
     return {name: value for name, value in trace.rewards.items() if name not in stale}

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
-from orchtrace_otel.model import ESTIMATORS
+from orchtrace_otel.model import ESTIMATORS, records_of
 from orchtrace_otel.rewards.credit.turns import split_by_tokens
 
 if TYPE_CHECKING:
@@ -93,12 +93,6 @@ def are_records(value: object) -> bool:
     if not isinstance(value, list | tuple) or not value:
         return False
     return all(isinstance(item, dict) for item in cast("Sequence[object]", value))
-
-
-def records_of(event: Event | None, key: str) -> Sequence[Json]:
-    """Return the records that a stop holds under `key`; none where they are something else."""
-    value = None if event is None else event.get(key)
-    return cast("Sequence[Json]", value) if are_records(value) else ()
 
 
 def join(trace: Trace) -> Joined:

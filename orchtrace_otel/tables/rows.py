@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from orchtrace_otel.model import records_of
 from orchtrace_otel.tables.columns import EVENTS, RUNS, VERSION
 from orchtrace_otel.tables.decisions import decision_rows
-from orchtrace_otel.tables.joining import Joined, are_records, join, records_of
+from orchtrace_otel.tables.joining import Joined, are_records, join
 from orchtrace_otel.tables.turns import episode_of, places, turn_rows
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ from collections import Counter
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
-from orchtrace_otel.model import Turn
-from orchtrace_otel.tables.joining import Name, records_of
+from orchtrace_otel.model import Turn, records_of
+from orchtrace_otel.tables.joining import Name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from orchtrace_otel.tables.joining import records_of
+from orchtrace_otel.model import records_of
 
 if TYPE_CHECKING:
     from orchtrace_otel.model import Trace

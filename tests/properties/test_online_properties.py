@@ -194,3 +194,18 @@ def test_a_run_in_progress_tells_what_is_known():
         "protocol_overhead": 1.0,
     }
     assert Online().values() == {}
+
+
+def test_what_begins_with_its_activation_and_comes_first_is_inside_it():
+    """At one time, without a cause between them, either may come first."""
+    rows = (
+        ("T.open", 0, "tool_call", "O", {"activation": "O"}),
+        ("O.open", 0, "message", "user", {"verb": "begin", "activation": "O"}),
+        ("T.close", 3, "tool_result", "O", {"activation": "O"}),
+        ("O.close", 4, "return", "O", {"activation": "O"}),
+    )
+    events = tuple(Event(*row) for row in rows)
+    trace = Trace("run", "task", events, (Edge("T.open", "T.close", "causal"),))
+    for order in (events, (events[1], events[0], *events[2:])):
+        assert followed(trace, order).finish(trace) == measure(trace)
+    assert measure(trace)[0]["work"] == 4

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
+from orchtrace_otel.model import is_text, items_of
 from orchtrace_otel.rewards.credit.division import Division
 
 if TYPE_CHECKING:
-    from orchtrace_otel.model import Trace
+    from orchtrace_otel.model import Event, Trace
     from orchtrace_otel.rewards.credit.assigning import Credit
 
 
@@ -24,7 +25,7 @@ def by_turn(credit: Credit, method: str, trace: Trace) -> Division:
     sums: dict[str, Fraction] = dict.fromkeys(tokens, Fraction(0))
     rest = 0
     for place, part in enumerate(parts):
-        turns: Sequence[str] = credit.events[place].keys.get("turns", ())
+        turns = _turns_of(credit.events[place])
         if not turns:
             rest += part
             continue
@@ -33,6 +34,12 @@ def by_turn(credit: Credit, method: str, trace: Trace) -> Division:
     value = credit.outcome.value
     named = {turn: float(part / whole) * value for turn, part in sorted(sums.items())}
     return Division(named, rest / whole * value)
+
+
+def _turns_of(event: Event) -> Sequence[str]:
+    """Span ids of the LLM calls that led to an event; none where others keep something else."""
+    turns = items_of(event, "turns")
+    return cast("Sequence[str]", turns) if all(map(is_text, turns)) else ()
 
 
 def split_by_tokens(turns: Sequence[str], tokens: Mapping[str, int | None]) -> list[Fraction]:

@@ -5,12 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 
 from orchtrace_otel import schema
-from orchtrace_otel.model import Edge, Trace
-from orchtrace_otel.rewards import score
+from orchtrace_otel.model import Edge, Event, Trace
+from orchtrace_otel.rewards import Facts, measure, score
+from orchtrace_otel.rewards.credit import assign, credit_to_go, why_absent
+from orchtrace_otel.rewards.groups import Groups
 
 TIMES = {"work", "parallelism", "speed_up", "peak_concurrency", "parallelism_efficiency", "span"}
 TIMES |= {"balance", "r_parallel", "serial_collapse"}
@@ -141,6 +144,63 @@ def test_a_reward_function_that_fails_loses_nothing_else(
     found = score(graded, [("mine", function), ("other", lambda trace: 0.25)])
     assert found.flags == ("reward_failed:mine",)
     assert numbers(found) == {**numbers(score(graded)), "other": 0.25}
+
+
+@pytest.mark.parametrize("key", ["flags", "reward_records", "turn_records"])
+@pytest.mark.parametrize("held", [5, "x", None, [5, None], {"a": 1}, [["a"]]])
+def test_what_others_keep_where_our_records_stand_is_none_of_them(
+    graded: Trace, key: str, held: object
+) -> None:
+    """A trace of others may hold anything on its stop: all numbers are there all the same."""
+    expected = numbers(score(graded))
+    found = score(changed(graded, "e12", **{key: held}))
+    assert numbers(found) == expected
+    assert (found.turns, found.flags) == ((), ())
+    assert all(reward.is_sound for reward in found.reward_records)
+    if key == "reward_records" and held is not None:
+        assert found.events[-1][key] == held
+
+
+def test_a_record_that_is_no_reward_is_kept_and_is_none(graded: Trace) -> None:
+    """Of records that lack an id or a number nothing is read, and nothing is lost."""
+    odd: list[dict[str, object]] = [
+        {"component": "x", "value": 1},
+        {"id": ["y"], "component": "y", "value": 1},
+        {"id": "z", "component": "z", "value": 10**400},
+    ]
+    found = score(changed(graded, "e12", reward_records=odd))
+    assert found.events[-1]["reward_records"][:3] == odd
+    assert {reward.component for reward in found.reward_records}.isdisjoint("xyz")
+    assert numbers(found) == numbers(score(graded))
+
+
+@pytest.mark.parametrize("value", [10**400, -(10**400), math.inf, math.nan])
+def test_an_outcome_that_no_double_holds_is_none(graded: Trace, value: float) -> None:
+    """Nothing is divided of it, in groups neither."""
+    trace = replace(graded, rewards={"task": value})
+    facts, groups = Facts(trace), Groups()
+    assert (assign(facts), why_absent(facts), credit_to_go(facts)) == (None, "no_outcome", None)
+    groups.observe(trace)
+    assert groups.advantages(trace) == {}
+
+
+def test_what_follows_a_cycle_is_measured_by_what_holds_it_at_once(graded: Trace) -> None:
+    """Work needs no order: after a cycle a tool still rests while another goes on in it."""
+    call = {"type": "tool_call", "agent": "O", "activation": "O"}
+    done = {**call, "type": "tool_result"}
+    rows = [("T.open", 9, call), ("U.open", 10, call), ("U.close", 12, done), ("T.close", 13, done)]
+    rows += [("V.open", 10, call), ("V.close", 11, done)]
+    events = [Event.from_dict({"id": name, "t": t, **keys}) for name, t, keys in rows]
+    chain = ("e11", "T.open", "U.open", "V.open", "V.close", "U.close", "T.close")
+    trace = replace(
+        graded,
+        events=(*graded.events[:-1], *events, replace(graded.events[-1], t=13)),
+        edges=(*graded.edges, *(Edge(*pair, "causal") for pair in pairwise(chain))),
+    )
+    ring = replace(trace, edges=(*trace.edges, Edge("e11", "e11", "causal")))
+    metrics, _ = measure(trace)
+    assert metrics["work"] == 19
+    assert measure(ring)[0]["work"] == 19
 
 
 def test_nothing_at_all_is_still_a_trace(graded: Trace) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from orchtrace_otel.model import records_of
 from orchtrace_otel.rewards.component import component
 from orchtrace_otel.rewards.facts import Facts
 
@@ -60,8 +61,7 @@ def steps_of(facts: Facts, weights: Mapping[int, int]) -> Sequence[int]:
 
 def turns_by_place(facts: Facts) -> Mapping[int, int] | None:
     """How many turns each event carries; None without turns, or where one's event is missing."""
-    stop = facts.trace.stop
-    records: Sequence[Mapping[str, Any]] = () if stop is None else stop.get("turn_records", ())
+    records = records_of(facts.trace.stop, "turn_records")
     if not records:
         return None
     places = {event.id: at for at, event in enumerate(facts.events) if "turns" in event.keys}

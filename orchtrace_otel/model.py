@@ -416,10 +416,13 @@ _OF_A_TURN: Final = (
 """Fields of a turn that others build on, and whether a value may be in them."""
 
 
+_LISTS: Final[Any] = (list, tuple)
+
+
 def items_of(event: Event | None, key: str) -> Sequence[object]:
     """What an event lists under `key`; nothing where others keep something else there."""
-    held = None if event is None else event.keys.get(key)
-    return cast("Sequence[object]", held) if isinstance(held, list | tuple) else ()
+    held: Any = None if event is None else event.keys.get(key)
+    return held if isinstance(held, _LISTS) else ()
 
 
 def records_of(event: Event | None, key: str) -> Sequence[Json]:
@@ -429,9 +432,11 @@ def records_of(event: Event | None, key: str) -> Sequence[Json]:
         >>> records_of(Event("e", 0, "aggregate", "a", {"turn_records": 3}), "turn_records")
         ()
     """
-    held = items_of(event, key)
+    held: Any = None if event is None else event.keys.get(key)
+    if not held or not isinstance(held, _LISTS):
+        return ()
     # In one step: there may be one for each agent and method of credit.
-    return cast("Sequence[Json]", held) if {dict}.issuperset(map(type, held)) else ()
+    return held if {dict}.issuperset(map(type, held)) else ()
 
 
 @dataclass(frozen=True, slots=True)

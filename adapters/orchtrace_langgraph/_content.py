@@ -26,6 +26,9 @@ _ROLES: Final[Mapping[str, str]] = {
     "function": "tool",
     "developer": "developer",
 }
+MESSAGE: Final = "langchain_core.messages:ToolMessage"
+"""What tools answer with that are called by a model."""
+
 _NOT_ARGUMENTS: Final = frozenset({"state", "store", "runtime", "config", "run_manager"})
 """What LangGraph puts beside the arguments of a tool, such as all of the state."""
 
@@ -204,8 +207,19 @@ def arguments(given: Any, asked: tuple[str, ...] | None) -> Any:
     return {name: value for name, value in held.items() if name not in _NOT_ARGUMENTS}
 
 
+def answers(given: Any) -> list[Any]:
+    """Return what a tool answered: a list of messages and commands one by one, or all as one."""
+    if type(given) is not list:
+        return [given]
+    several = cast("list[Any]", given)
+    return several if all(is_a(one, MESSAGE) or is_a(one, COMMAND) for one in several) else [given]
+
+
 def result(given: Any) -> Any:
     """Return what a tool answered; of a command, which holds the state, only where it goes."""
+    several = answers(given)
+    if several is given:
+        return [result(one) for one in several]
     if is_a(given, COMMAND):
         # A Send carries a state of its own.
         return {"goto": [str(getattr(one, "node", one)) for one in _several(given.goto)]}

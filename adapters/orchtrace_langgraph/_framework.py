@@ -28,8 +28,7 @@ _found = functools.cache(find)
 def is_a(value: object, path: str) -> bool:
     """Whether a value is of the class that `module:name` names, or of one derived from it.
 
-    A class of the host's may have the same name as one of LangGraph's. Nothing of the value
-    itself is asked, which could run the host's code.
+    A class of the host's may have the same name as one of LangGraph's. Neither the value nor
+    its class's own class is asked, which could run the host's code.
     """
-    kind = _found(path)
-    return any(one is kind for one in type(value).__mro__)
+    return type.__subclasscheck__(_found(path), type(value))

@@ -26,6 +26,8 @@ _HIDDEN: Final = "langsmith:hidden"
 class Node:
     """What is known of one node of a graph, and does not change from task to task.
 
+    A function that a task calls counts as one; it is the first step of what LangGraph runs.
+
     Attributes:
         plan: What `@orchtrace.agent` on its function says, if it is there.
         agent: Name of the agent that it is.
@@ -41,7 +43,7 @@ class Node:
     def __init__(self, name: str, host: Any) -> None:
         # Weak: what a node calls may hold the graph, which holds what is known of it.
         self._host = None if host is None else weakref.ref(host)
-        bound = getattr(host, "bound", None)
+        bound = getattr(host, "bound", None) or next(iter(getattr(host, "steps", ())), None)
         function = getattr(bound, "func", None)
         places = (bound, function, getattr(bound, "afunc", None))
         self.plan: Plan | None = next(filter(None, map(_plan_on, places)), None)
@@ -96,7 +98,7 @@ class Graph:
             self.role = role
 
     def node(self, name: str, nodes: Mapping[str, Any]) -> Node:
-        """Return what is known of one of `nodes`, or of a function that a task calls."""
+        """Return what is known of one of `nodes`."""
         host = nodes.get(name)
         found = self._nodes.get(name)
         if found is None or not found.is_of(host):

@@ -6,6 +6,7 @@ same object, and does its work in guarded functions before or after.
 
 from __future__ import annotations
 
+from asyncio import CancelledError
 from collections.abc import Callable
 from typing import Any, Final, TypeAlias
 
@@ -224,10 +225,8 @@ async def arun_timed(wrapped: Wrapped, _: Any, args: Args, kwargs: Kwargs) -> An
     """Wrap `_arun_with_timeout`: a try that is out of time, or cancelled, is left running."""
     try:
         return await wrapped(*args, **kwargs)
-    except BaseException:
-        task = _tasks.here()
-        if task is not None:
-            _tasks.abandon(task)
+    except (Exception, CancelledError):
+        _tasks.abandon(_tasks.here())
         raise
 
 

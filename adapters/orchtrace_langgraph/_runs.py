@@ -132,8 +132,9 @@ class GraphRun:
         self.tasks = {}
         self._ends = None
         self._forget()
+        nodes = self.nodes
         for host in loop.tasks.values():
-            task = self._add(host)
+            task = self._add(host, nodes)
             if task.known.is_hidden:
                 continue
             kind, place = host.path[:2]
@@ -166,20 +167,20 @@ class GraphRun:
 
     def called(self, host: Any, caller_host: Any) -> None:
         """Take in a task that another task called, in the functional API."""
-        task = self._add(host)
+        task = self._add(host, {host.name: host.proc})
         caller = self.tasks.get(caller_host.id)
         if caller is None or caller.activation is None:
             task.edges = [("causal", self.activation.opened)]
             return
         task.caller = caller
-        instance, is_new = caller.activation.busy(task.name)
+        instance, is_new = caller.activation.busy(task.known.agent)
         task.instance = instance
         task.opens = "spawn" if is_new else "delegate"
         task.edges = caller.activation.flow.take("spawn" if is_new else "causal")
 
     def handles(self, host: Any, failed_host: Any) -> None:
         """Take in the task of an error handler: it follows from what failed."""
-        task = self._add(host)
+        task = self._add(host, self.nodes)
         failed = self.tasks.pop(failed_host.id, None)  # the handler is in its place
         marks = failed.marks() if failed is not None else (self.activation.opened,)
         task.edges = [("causal", mark) for mark in marks]
@@ -212,8 +213,8 @@ class GraphRun:
                 caller.flow.returned(mark)
                 caller.release(task.known.agent, task.instance or "")
 
-    def _add(self, host: Any) -> Task:
-        task = Task(self, host, self.graph.node(host.name, self.nodes))
+    def _add(self, host: Any, nodes: Mapping[str, Any]) -> Task:
+        task = Task(self, host, self.graph.node(host.name, nodes))
         if not self.is_exact:
             task.say(a.CAUSALITY, "inferred")
         key = id(host)

@@ -260,9 +260,9 @@ def _despawn(task: Task, activation: Activation) -> None:
 
 
 @guarded
-def abandon(task: Task) -> None:
+def abandon(task: Task | None) -> None:
     """End what is open inside a task: LangGraph goes on, and does not wait for it."""
-    for run in tuple(task.inside or ()):
+    for run in tuple(task.inside or ()) if task is not None else ():
         for inner in [*run.tasks.values()]:
             activation = inner.activation
             if activation is not None and not activation.is_closed:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextvars import Token
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from opentelemetry import context as otel_context
 
 from orchtrace_langgraph import _callbacks
 from orchtrace_langgraph._beside import TOOL, context_in
-from orchtrace_langgraph._content import tool_closes, tool_opens
+from orchtrace_langgraph._content import MESSAGE, answers, tool_closes, tool_opens
 from orchtrace_langgraph._framework import COMMAND, is_a
 from orchtrace_langgraph._handoffs import Transfer, each
 from orchtrace_langgraph._replay_tools import keep_arun, keep_run
@@ -25,9 +25,6 @@ from orchtrace_otel.spans import Scope
 
 if TYPE_CHECKING:
     from opentelemetry.context import Context
-
-
-_MESSAGE: Final = "langchain_core.messages:ToolMessage"
 
 
 class _Call(NamedTuple):
@@ -50,7 +47,7 @@ def _enter(tool: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Call | 
     if scope is None or scope.run.is_closed or spans.is_suppressed(context):
         return None
     call_id = kwargs.get("tool_call_id")
-    asked = asked_for(call_id, scope.run.id) if call_id else None
+    asked = asked_for(call_id, scope.activation) if call_id else None
     flow = scope.flow.here()
     edges = flow.take()
     if asked is not None and asked.answers:
@@ -85,9 +82,12 @@ def _leave(call: _Call, result: Any, error: BaseException | None) -> None:
     tool, call_id, flow, asked, token, place = call
     restore(TOOL, place, token)
     status, _ = spans.outcome(error)
-    # A tool may catch its error and answer with it.
-    if is_a(result, _MESSAGE) and result.status == "error":
-        status = "error"
+    commands: list[Any] = []
+    for one in answers(result):
+        if is_a(one, COMMAND):
+            commands.append(one)
+        elif is_a(one, MESSAGE) and one.status == "error":
+            status = "error"  # a tool may catch its error and answer with it
     if gate.recorder is not None and error is None:
         tool_closes(tool, result)
     tool.end(status, error=error if status == "error" else None)
@@ -95,9 +95,10 @@ def _leave(call: _Call, result: Any, error: BaseException | None) -> None:
     if asked is not None:
         asked.answers.add(closed.event_id)
     flow.returned(closed, "tool_dependency")
-    if is_a(result, COMMAND) and result.goto:
-        turn = None if asked is None else asked.turn
-        _note_transfer(Transfer(each(result.goto), call_id, turn, closed))
+    for command in commands:
+        if command.goto:
+            turn = None if asked is None else asked.turn
+            _note_transfer(Transfer(each(command.goto), call_id, turn, closed))
 
 
 def _note_transfer(transfer: Transfer) -> None:

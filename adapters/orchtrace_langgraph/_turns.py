@@ -24,7 +24,7 @@ from orchtrace_otel import attributes as a
 from orchtrace_otel import spans
 from orchtrace_otel._guard import guarded
 from orchtrace_otel.content import gate
-from orchtrace_otel.spans import Interval, Scope, Value
+from orchtrace_otel.spans import Activation, Interval, Scope, Value
 
 if TYPE_CHECKING:
     from opentelemetry.context import Context
@@ -32,8 +32,14 @@ if TYPE_CHECKING:
 _MOST_CALLS: Final = 4_096
 """Tool calls that a turn asked for and that no tool has answered yet."""
 
-_asked: Final[OrderedDict[tuple[str, str], Asked]] = OrderedDict()
-"""Run and id of a tool call to what the turn that asked for it asked for."""
+_MOST_ALIKE: Final = 100
+"""Turns of a run that asked for tool calls of one id."""
+
+_asked: Final[OrderedDict[tuple[str, str], list[Asked]]] = OrderedDict()
+"""Run and id of a tool call to what the turns that asked for one of that id asked for.
+
+Some servers count the calls of each answer from 0.
+"""
 
 
 class Asked:
@@ -41,22 +47,35 @@ class Asked:
 
     Attributes:
         turn: Span id of the turn.
+        places: Span ids of the activation that asked, and of the one around it.
         answers: Ids of the events that answered so far. What one turn asks for at once
             does not depend on each other, in whatever order it is done.
         names: Names of the arguments of each call, by its id, while content is on.
     """
 
-    __slots__ = ("answers", "names", "turn")
+    __slots__ = ("answers", "names", "places", "turn")
 
-    def __init__(self, turn: str) -> None:
+    def __init__(self, turn: str, places: tuple[str, str]) -> None:
         self.turn = turn
+        self.places = places
         self.answers: set[str] = set()
         self.names: dict[str, tuple[str, ...]] = {}
 
 
-def asked_for(call_id: str, run_id: str) -> Asked | None:
-    """Return what the turn asked for that asked for a tool call in this run, if it is known."""
-    return _asked.get((run_id, call_id))
+def asked_for(call_id: str, caller: Activation) -> Asked | None:
+    """Return what the turn asked for that asked for a call of a tool, if it is known."""
+    found = _asked.get((caller.run.id, call_id))
+    if found is None or len(found) == 1:
+        return None if found is None else found[0]
+    own, around = _places(caller)
+    near = [one for one in found if own in one.places or around in one.places]
+    nearest = [one for one in near if one.places[0] == own]
+    return (nearest or near or found)[-1]
+
+
+def _places(activation: Activation) -> tuple[str, str]:
+    around = activation.parent
+    return activation.span_id, "" if around is None else around.span_id
 
 
 def start_model(
@@ -199,12 +218,20 @@ def _said(given: Any) -> Mapping[str, Any]:
 
 
 def _remember(calls: list[Any], interval: Interval) -> None:
-    asked = Asked(interval.span_id)
+    caller = interval.parent
+    if caller is None:
+        return
+    asked = Asked(interval.span_id, _places(caller))
     for call in calls:
         known = _said(call)
         call_id = known.get("id")
         if isinstance(call_id, str):
-            _asked[interval.run.id, call_id] = asked
+            key = interval.run.id, call_id
+            alike = _asked.setdefault(key, [])
+            alike.append(asked)
+            if len(alike) > 1:
+                del alike[:-_MOST_ALIKE]
+                _asked.move_to_end(key)
             if gate.recorder is not None:
                 asked.names[call_id] = tuple(known.get("args") or ())
     while len(_asked) > _MOST_CALLS:

@@ -23,6 +23,7 @@ from langgraph.prebuilt import InjectedState, ToolNode
 from langgraph.types import Command, interrupt
 from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
 
+import orchtrace_otel as orchtrace
 from orchtrace_langgraph import _content
 from orchtrace_otel import content
 from orchtrace_otel.content import Capture, open_store, read_turn
@@ -216,6 +217,28 @@ def test_what_langgraph_puts_beside_arguments_is_not_kept(traced, on, tmp_path) 
     assert held == {
         "tool_call": {"value": {"query": "q"}},
         "tool_result": {"value": {"goto": ["agent"]}},
+    }
+
+
+def test_of_several_commands_too_only_where_they_go_is_kept(traced, on, tmp_path) -> None:
+    """A tool may answer with a list of commands, each of which may hold the state."""
+
+    @tool
+    def hand_over(query: str) -> list:
+        """Hand over to another."""
+        history = {"messages": ["the history"]}
+        return [Command(goto="agent", update=history), Command(update=history)]
+
+    @orchtrace.agent
+    def asks() -> None:
+        hand_over.invoke({"query": "q"})
+
+    recorder = on()
+    asks()
+    assert recorder.flush(30)
+    (held,) = (event["content_ref"] for event in traced.trace.events if event.verb == "tool_result")
+    assert open_store(tmp_path / "store").get(held).body == {
+        "value": [{"goto": ["agent"]}, {"goto": []}]
     }
 
 

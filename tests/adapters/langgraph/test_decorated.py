@@ -7,6 +7,7 @@ from typing import Annotated
 
 import pytest
 from langchain_core.runnables import RunnableConfig, RunnableLambda
+from langgraph.func import entrypoint, task
 from langgraph.graph import START, StateGraph
 from langgraph.runtime import Runtime
 from langgraph.store.base import BaseStore
@@ -182,3 +183,50 @@ def test_a_node_that_took_the_place_of_another_is_known_for_itself(traced):
     first, second = (trace.events[1] for trace in traced.traces)
     assert (first["to"], first.get("role")) == (name, None)
     assert (second["to"], second.get("role")) == ("planner", "lead")
+
+
+@pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])
+def test_a_decorated_function_of_the_functional_api_is_its_task(traced, read, is_async):
+    """One activation a call under the decorator's name; a task is not the node of its name."""
+    if is_async:
+
+        @task
+        @orchtrace.agent("worker", role="executor")
+        async def awork(n):
+            return n + 1
+
+        @task(name="aflow")
+        async def aplain(n):
+            return n
+
+        @entrypoint()
+        @orchtrace.agent("boss")
+        async def aflow(n):
+            return await aplain(await awork(await awork(n)))
+
+        assert asyncio.run(aflow.ainvoke(1)) == 3
+    else:
+
+        @task
+        @orchtrace.agent("worker", role="executor")
+        def work(n):
+            return n + 1
+
+        @task(name="flow")
+        def plain(n):
+            return n
+
+        @entrypoint()
+        @orchtrace.agent("boss")
+        def flow(n):
+            return plain(work(work(n).result()).result()).result()
+
+        assert flow.invoke(1) == 3
+    begun = [event for event in traced.trace.events[1:] if event.id.endswith(".open")]
+    flow_ = "aflow" if is_async else "flow"
+    assert [(e.verb, e["to"], e["instance"], e.get("role")) for e in begun] == [
+        ("spawn", "boss", "boss#1", None),
+        ("spawn", "worker", "worker#1", "executor"),
+        ("delegate", "worker", "worker#1", "executor"),
+        ("spawn", flow_, f"{flow_}#1", None),
+    ]

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import pytest
 from langchain_core.language_models import FakeMessagesListChatModel
-from langchain_core.messages import AIMessage
+from langchain_core.messages import AIMessage, ToolMessage
 from langchain_core.tools import tool
 from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.types import Command, Send
@@ -389,6 +389,34 @@ def test_a_command_to_the_parent_that_also_has_an_edge_there_is_a_hand_off(trace
         "11 LangGraph#1 stop information_complete <- causal 10",
     ]
     assert no_error_anywhere(traced)
+
+
+def test_a_tool_may_hand_over_by_one_of_several_commands(traced):
+    """In a list of messages and commands; one of the messages may say that the call failed."""
+
+    @tool
+    def hand_over(n: int) -> list:
+        """Hand over."""
+        said = ToolMessage("over", tool_call_id="c1", status="error")
+        parent = Command(goto="target", graph=Command.PARENT)
+        return [said, Command(update={}), parent]
+
+    def x(state):
+        return next(one for one in hand_over.invoke({"n": 1}) if getattr(one, "goto", ()))
+
+    inner = StateGraph(Log)
+    inner.add_node("x", x)
+    inner.add_edge(START, "x")
+    graph = StateGraph(Log)
+    graph.add_node("sub", inner.compile(), destinations=("target",))
+    graph.add_node("target", lambda state: {})
+    graph.add_edge(START, "sub")
+    graph.compile().invoke({})
+    assert delegations(traced.trace) == [
+        ("sub", "target", None, [("causal", "x#1"), ("tool_dependency", "x#1")])
+    ]
+    (result,) = (event for event in traced.trace.events if event.verb == "tool_result")
+    assert result["status"] == "error"
 
 
 @pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])

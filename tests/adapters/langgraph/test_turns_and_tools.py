@@ -2,6 +2,7 @@
 
 import asyncio
 import operator
+import threading
 from typing import Annotated, Any
 
 import pytest
@@ -264,6 +265,48 @@ def test_what_one_turn_asks_for_at_once_does_not_depend_on_each_other(traced, is
     edges = [(verbs[e.src], verbs[e.dst]) for e in trace.edges if e.type == "tool_dependency"]
     assert edges == [("tool_result", "return")] * 2
     assert trace.costs["tokens"] == 7
+
+
+@pytest.mark.parametrize("is_graph", [False, True], ids=["nodes", "graphs"])
+def test_calls_of_one_id_are_each_their_own_agents(traced, is_graph):
+    """Some servers count the calls of an answer from 0: agents at once then ask for the same id."""
+    meet = threading.Barrier(2)
+
+    def asks(state):
+        model = Model(responses=[answer(tokens=(1, 1), calls=[("0", "double")])])
+        return {"messages": [model.invoke("hello")]}
+
+    def acts(state):
+        meet.wait(5)
+        return {"messages": [double.invoke(state["messages"][-1].tool_calls[0])]}
+
+    agent = StateGraph(MessagesState)
+    agent.add_node("asks", asks)
+    agent.add_node("acts", acts)
+    agent.add_edge(START, "asks")
+    agent.add_edge("asks", "acts")
+    team = StateGraph(MessagesState)
+    for side in ("left", "right"):
+        team.add_node(side, agent.compile() if is_graph else lambda state: acts(asks(state)))
+        team.add_edge(START, side)
+    team.compile().invoke({"messages": []})
+    spans = {format(span.context.span_id, "016x"): span for span in traced.spans}
+
+    def side_of(span):
+        while (agent := span.attributes.get("gen_ai.agent.name")) not in ("left", "right"):
+            span = spans[format(span.parent.span_id, "016x")]
+        return agent
+
+    calls = [event for event in traced.trace.events if event.verb == "tool_call"]
+    sides = [
+        (
+            side_of(spans[event.id.partition(".")[0]]),
+            [side_of(spans[id_]) for id_ in event["turns"]],
+        )
+        for event in calls
+    ]
+    assert sorted(sides) == [("left", ["left"]), ("right", ["right"])]
+    assert [event["tokens"] for event in calls] == [2, 2]
 
 
 def test_a_tool_that_fails_or_answers_with_its_error_is_an_error(traced):

@@ -92,8 +92,14 @@ def _of_reward(run_id: str, reward: Reward) -> Values:
         a.REWARD_UNIT: reward.unit,
         a.REWARD_ESTIMATOR: reward.estimator,
     }
-    if reward.target is not None:
-        facts[a.REWARD_TARGET] = reward.target
+    more = {
+        a.REWARD_TARGET: reward.target,
+        a.REWARD_PROVISIONAL: reward.provisional or None,
+        a.REWARD_N: reward.n,
+        a.REWARD_SE: reward.se,
+        a.REWARD_VERSION: reward.version,
+    }
+    facts.update({key: value for key, value in more.items() if value is not None})
     return facts
 
 

@@ -103,8 +103,9 @@ def _read(record: Any, facts: dict[str, Any]) -> tuple[str, Verdict | None]:
         reward = _reward(record, facts, trace_id, span_id)
     except (TypeError, ValueError):
         return f"{a.EVALUATION_VALUE} must be a number", None
-    if not reward.is_sound:
-        return "a reward must have a finite value, and a family, unit and estimator of ours", None
+    fault = reward.fault
+    if fault is not None:
+        return f"a reward must be sound, but its {fault}", None
     return "", Verdict(trace_id, run_id, span_id, reward)
 
 
@@ -133,4 +134,8 @@ def _reward(record: Any, facts: dict[str, Any], trace_id: str, span_id: str) -> 
         unit=facts.get(a.REWARD_UNIT, "turn" if span_id else "team"),
         target=facts.get(a.REWARD_TARGET) or span_id or None,
         estimator=facts.get(a.REWARD_ESTIMATOR, "judge" if span_id else "outcome"),
+        provisional=facts.get(a.REWARD_PROVISIONAL, False),
+        n=facts.get(a.REWARD_N),
+        se=facts.get(a.REWARD_SE),
+        version=facts.get(a.REWARD_VERSION),
     )

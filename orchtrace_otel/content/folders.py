@@ -29,10 +29,6 @@ class Folder(Protocol):
         """Return a file as a whole; raises FileNotFoundError where there is none."""
         ...
 
-    def read_at(self, name: str, offset: int, length: int) -> bytes:
-        """Return a part of a file."""
-        ...
-
     def write(self, name: str, data: bytes) -> None:
         """Put down a file as a whole: nobody sees half of it."""
         ...
@@ -68,11 +64,6 @@ class LocalFolder:
     def read(self, name: str) -> bytes:
         """Return a file as a whole."""
         return (self.path / name).read_bytes()
-
-    def read_at(self, name: str, offset: int, length: int) -> bytes:
-        """Return a part of a file."""
-        with (self.path / name).open("rb", buffering=0) as file:
-            return os.pread(file.fileno(), length, offset)
 
     def write(self, name: str, data: bytes) -> None:
         """Put down a file as a whole, readable by its owner alone: it is content."""
@@ -146,11 +137,6 @@ class RemoteFolder:
     def read(self, name: str) -> bytes:
         """Return a file as a whole."""
         return bytes(self._files.cat_file(f"{self._root}/{name}"))
-
-    def read_at(self, name: str, offset: int, length: int) -> bytes:
-        """Return a part of a file."""
-        path = f"{self._root}/{name}"
-        return bytes(self._files.cat_file(path, start=offset, end=offset + length))
 
     def write(self, name: str, data: bytes) -> None:
         """Put down a file as a whole; object stores show it when it is complete."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from orchtrace_otel.model import records_of
-from orchtrace_otel.tables.columns import EVENTS, RUNS, VERSION
+from orchtrace_otel.tables.columns import EVENTS, VERSION
 from orchtrace_otel.tables.decisions import decision_rows
 from orchtrace_otel.tables.joining import Joined, are_records, join
 from orchtrace_otel.tables.turns import episode_of, places, turn_rows
@@ -22,7 +22,6 @@ _OWN_TABLES: Final = frozenset({"turn_records", "reward_records"})
 _OF_EVENT: Final = frozenset(column.name for column in EVENTS) - {"extra", "run_id", "index"}
 _OWN_COSTS: Final = frozenset({"tokens", "wall_clock_s", "tool_calls", "messages"})
 _OF_STOP: Final = ("status", "stop_reason", "stop_detail", "revision", "flags")
-RUN_KEYS: Final = frozenset(column.name for column in RUNS) - {"extra"}
 
 
 class Rows(NamedTuple):

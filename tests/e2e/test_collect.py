@@ -200,7 +200,10 @@ def test_late_rewards_are_given_once_and_stay_through_what_comes_after(tmp_path:
     with capture(deterministic=False) as captured:
         research(2)
     run_id = captured.trace.trace_id
-    verdict = Reward(id="v1", component="helpfulness", value=0.2, estimator="judge")
+    verdict = Reward(
+        id="v1", component="helpfulness", value=0.2, estimator="judge", provisional=True, n=5,
+        se=0.1, version="judge-2",
+    )  # fmt: skip
     with collecting(tmp_path, *SOON) as collector:
         assert post(collector, encoded(captured.spans[1:])).status_code == 200
         eventually(lambda: collector.metric("runs_total", "new") == 1)

@@ -101,6 +101,7 @@ def test_rewards_and_measures_are_events_of_the_root() -> None:
             a.REWARD_ESTIMATOR: reward.estimator,
         }
         | ({} if reward.target is None else {a.REWARD_TARGET: reward.target})
+        | ({} if reward.version is None else {a.REWARD_VERSION: reward.version})
         for reward in trace.reward_records
     ]
     given = [facts for facts in rewards if facts[a.REWARD_ESTIMATOR] != "structural"]

@@ -83,9 +83,6 @@ def fidelity_of_agents(seed: int, count: int) -> Rows:
     return _fidelity(_worlds(seed, count), _agent_scores, lambda world: world.agents)
 
 
-Scores = "dict[str, dict[Player, float]]"
-
-
 def _fidelity(
     worlds: Iterable[World],
     score: Callable[[World], dict[str, dict[Player, float]]],

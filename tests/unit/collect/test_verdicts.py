@@ -27,7 +27,12 @@ OURS = {
     a.REWARD_UNIT: "agent",
     a.REWARD_TARGET: "writer",
     a.REWARD_ESTIMATOR: "judge",
+    a.REWARD_PROVISIONAL: True,
+    a.REWARD_N: 3,
+    a.REWARD_SE: 0.25,
+    a.REWARD_VERSION: "judge-2",
 }
+KINDS = {bool: "bool_value", int: "int_value", float: "double_value", str: "string_value"}
 
 
 def read(facts: dict[str, Any], **more: Any) -> tuple[list[Verdict], Rejected]:
@@ -37,7 +42,7 @@ def read(facts: dict[str, Any], **more: Any) -> tuple[list[Verdict], Rejected]:
     record = scope.log_records.add(**{"event_name": a.EVALUATION_EVENT, **more})
     for key, held in facts.items():
         value = record.attributes.add(key=key).value
-        setattr(value, "double_value" if isinstance(held, float) else "string_value", held)
+        setattr(value, KINDS[type(held)], held)
     rejected = Rejected()
     return verdicts(request, rejected), rejected
 
@@ -47,7 +52,7 @@ def test_a_reward_of_ours_is_read_whole() -> None:
     (found,), rejected = read(OURS)
     reward = Reward(
         id="v1", component="style", value=0.5, family="R2", unit="agent", target="writer",
-        estimator="judge",
+        estimator="judge", provisional=True, n=3, se=0.25, version="judge-2",
     )  # fmt: skip
     assert found == Verdict(TRACE, RUN, "", reward)
     assert rejected.count == 0
@@ -102,10 +107,12 @@ def test_built_in_rewards_are_left_out_and_structural_ones_of_users_are_taken(
         ({a.RUN_ID: f"{TRACE}-{ROOT[:-1]}G"}, "must be <OTel trace id>-<span id of the root>"),
         ({a.RUN_ID: ""}, "must carry orchtrace.run.id or the context"),
         ({a.EVALUATION_VALUE: "good"}, "must be a number"),
-        ({a.EVALUATION_VALUE: float("nan")}, "must have a finite value"),
-        ({a.REWARD_FAMILY: "R9"}, "must have a finite value, and a family"),
+        ({a.EVALUATION_VALUE: float("nan")}, "must be sound, but its value must be a finite"),
+        ({a.REWARD_FAMILY: "R9"}, "must be sound, but its family must be one of R1, "),
+        ({a.REWARD_PROVISIONAL: "yes"}, "must be sound, but its provisional must be"),
+        ({a.REWARD_N: "three"}, "must be sound, but its n must be a whole number"),
         ({a.EVALUATION_NAME: "style" * 20_000}, "must have at most 65536 bytes"),
-        ({a.REWARD_UNIT: "galaxy"}, "must have a finite value, and a family"),
+        ({a.REWARD_UNIT: "galaxy"}, "must be sound, but its unit must be one of token, "),
     ],
 )
 def test_what_is_no_reward_is_rejected_and_said_so(change: dict[str, Any], said: str) -> None:
@@ -139,7 +146,7 @@ def test_a_value_of_any_kind_is_a_reward_or_rejected(change: dict[str, dict[str,
                 record.attributes.add(key=key, value=held)
             else:
                 value = record.attributes.add(key=key).value
-                setattr(value, "double_value" if isinstance(held, float) else "string_value", held)
+                setattr(value, KINDS[type(held)], held)
     rejected = Rejected()
     found = verdicts(request, rejected)
     assert found[-1].reward.id == "v1"

@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
-import math
 import random
 from contextlib import ExitStack
-from numbers import Integral
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from orchtrace_otel import adapter as adapters
 from orchtrace_otel.errors import ConfigError
 from orchtrace_otel.model import Trace
+from orchtrace_otel.replay.arguments import (
+    EDITING,
+    EXACT,
+    check_counts,
+    check_numbers,
+    check_objects,
+    check_words,
+    choose,
+    replayer_of,
+)
 from orchtrace_otel.replay.effects import Counterfactual, Effect
 from orchtrace_otel.replay.game import Game
-from orchtrace_otel.replay.games import MOST_EXACT, coalitions, free
+from orchtrace_otel.replay.games import coalitions, free
 from orchtrace_otel.replay.journal import Journal
 from orchtrace_otel.replay.methods import METHODS
-from orchtrace_otel.replay.players import Part, Player, Slot, agents_of, find_reads, find_slots
+from orchtrace_otel.replay.players import Player, Slot, find_slots
 from orchtrace_otel.replay.precedence import find_causes
 from orchtrace_otel.replay.progress import showing
-from orchtrace_otel.replay.replayer import FunctionReplayer, Replayer
 from orchtrace_otel.replay.replays import Replays
 from orchtrace_otel.replay.running import Runner
 from orchtrace_otel.rewards.families.orchestration.communication import (
@@ -35,10 +42,7 @@ if TYPE_CHECKING:
     from orchtrace_otel.playback import Recording
     from orchtrace_otel.replay.game import Found
     from orchtrace_otel.replay.progress import Tell
-    from orchtrace_otel.replay.replayer import PlainReplay
-
-_EDITING: Final = ("alternatives", "edits")
-_EXACT: Final = ("shapley", "banzhaf")
+    from orchtrace_otel.replay.replayer import PlainReplay, Replayer
 
 
 def counterfactual(  # noqa: PLR0913 - one keyword a decision of the caller
@@ -119,17 +123,21 @@ def counterfactual(  # noqa: PLR0913 - one keyword a decision of the caller
     if not isinstance(trace, Trace):  # pyright: ignore[reportUnnecessaryIsInstance] # users may err
         msg = f"trace must be the Trace of the run that is replayed, got {trace!r}"
         raise ConfigError(msg)
-    chosen = _players(trace, players, method, alternatives)
-    _check_words(method, baseline, order)
-    _check_counts(replays=replays, workers=workers, seed=seed)
-    _check_numbers(
+    check_words(
+        method=(method, METHODS),
+        baseline=(baseline, ("replayed", "recorded")),
+        order=(order, ("causal", "any")),
+    )
+    check_objects(alternatives, recording, progress)
+    chosen = choose(trace, players, method, alternatives)
+    check_counts(replays=replays, workers=workers, seed=seed)
+    check_numbers(
         timeout_s=timeout_s,
         width=width,
         truncation=truncation,
         budget_s=budget_s,
         latency_weight=latency_weight,
     )
-    _check_players(method, chosen)
     outcome = find_outcome(trace)
     recorded = None if outcome is None else outcome.value
     if baseline == "recorded" and recorded is None:
@@ -139,7 +147,7 @@ def counterfactual(  # noqa: PLR0913 - one keyword a decision of the caller
     with ExitStack() as stack:
         stack.callback(adapters.hold_threads().uninstrument)
         runner = Runner(
-            _replayer(replay, trace, score),
+            replayer_of(replay, trace, score),
             workers=workers,
             timeout_s=timeout_s,
             recording=recording,
@@ -163,7 +171,7 @@ def counterfactual(  # noqa: PLR0913 - one keyword a decision of the caller
             alternatives={p: _listed(v) for p, v in (alternatives or {}).items()},
         )
         found = METHODS[method](game)
-    price = _Price(trace, latency_weight, budget_s, applies=method not in _EDITING)
+    price = _Price(trace, latency_weight, budget_s, applies=method not in EDITING)
     return Counterfactual(
         trace_id=trace.trace_id,
         method=method,
@@ -173,87 +181,6 @@ def counterfactual(  # noqa: PLR0913 - one keyword a decision of the caller
         lost={status: n for status, n in game.run.counts.items() if status != "value"},
         left_behind=runner.left_behind,
     )
-
-
-def _players(
-    trace: Trace,
-    players: Iterable[Player] | str,
-    method: str,
-    alternatives: Mapping[Player, Any] | None,
-) -> list[Player]:
-    if method in _EDITING:
-        if not alternatives:
-            msg = f"method={method!r} needs alternatives, a mapping of players to values"
-            raise ConfigError(msg)
-        return list(alternatives)
-    if not isinstance(players, str):
-        return list(dict.fromkeys(players))
-    if players == "message":
-        return [*find_slots(trace), *find_reads(trace)]
-    if players == "agent":
-        return list(agents_of(trace))
-    if players == "role":
-        roles = dict.fromkeys(event.get("role") for event in trace.events)
-        return [Part("role", role) for role in roles if isinstance(role, str)]
-    msg = f"players must be 'message', 'agent', 'role' or a list of players, got {players!r}"
-    raise ConfigError(msg)
-
-
-def _check_words(method: str, baseline: str, order: str) -> None:
-    for name, value, words in (
-        ("method", method, tuple(METHODS)),
-        ("baseline", baseline, ("replayed", "recorded")),
-        ("order", order, ("causal", "any")),
-    ):
-        if value not in words:
-            msg = f"{name} must be one of {', '.join(words)}, got {value!r}"
-            raise ConfigError(msg)
-
-
-def _check_counts(**counts: object) -> None:
-    """Refuse what is no whole number, and counts below 1; a seed may be any."""
-    for name, value in counts.items():
-        if not isinstance(value, Integral) or (name != "seed" and value < 1):
-            must = "a whole number" if name == "seed" else "at least 1, a whole number"
-            msg = f"{name} must be {must}, got {value!r}"
-            raise ConfigError(msg)
-
-
-def _check_numbers(**numbers: float | None) -> None:
-    """Refuse what is below 0, or no finite number; None says that there is no such limit."""
-    for name, value in numbers.items():
-        if value is not None and not 0 <= value < math.inf:
-            msg = f"{name} must be a finite number, at least 0, got {value!r}"
-            raise ConfigError(msg)
-
-
-def _check_players(method: str, players: Sequence[Player]) -> None:
-    for player in players:
-        if not isinstance(player, Slot | Part):  # pyright: ignore[reportUnnecessaryIsInstance] # users may err
-            msg = f"players must be Slot(...) or Part(...), got {player!r}"
-            raise ConfigError(msg)
-    if method in _EXACT and len(players) > MOST_EXACT:
-        msg = (
-            f"method={method!r} plays all coalitions of at most {MOST_EXACT} players, "
-            f"got {len(players)}; use 'permutations', or name fewer players"
-        )
-        raise ConfigError(msg)
-
-
-def _replayer(replay: Any, trace: Trace, score: Callable[[Any], float] | None) -> Replayer:
-    if isinstance(replay, Replayer):
-        return replay
-    if score is not None:
-        found = adapters.find_replayer(replay, trace, score)
-        if found is not None:
-            return found
-    if not callable(replay) or score is not None:
-        msg = (
-            "replay must be a function of a Change and a seed, a Replayer, or with score=... "
-            f"a team that an installed adapter can run again, got {type(replay).__qualname__}"
-        )
-        raise ConfigError(msg)
-    return FunctionReplayer(cast("PlainReplay", replay))
 
 
 def _listed(values: Any) -> Sequence[Any]:
@@ -267,10 +194,10 @@ def _most(
     alternatives: Mapping[Player, Any] | None,
 ) -> int:
     """How many replays there will be at most, where nothing is equal and nothing ends early."""
-    if method in _EDITING:
+    if method in EDITING:
         arms = sum(len(_listed(values)) + 1 for values in (alternatives or {}).values())
         return arms * replays
-    if method in _EXACT:
+    if method in EXACT:
         return len(coalitions(tuple(causes))) * replays
     if method == "permutations":
         return replays * (len(causes) + 1)

@@ -27,7 +27,7 @@ class Journal:
         trace_id: Whose replays these are.
 
     Raises:
-        ConfigError: If the file is no journal, or one of another trace.
+        ConfigError: If the file is no journal, one of another trace, or cannot be written.
     """
 
     def __init__(self, path: str | Path, trace_id: str) -> None:
@@ -37,6 +37,17 @@ class Journal:
         self._file: IO[str] | None = None
 
     def __enter__(self) -> Self:
+        try:
+            self._open()
+        except OSError as error:
+            msg = (
+                f"journal must be a file that can be read and written, got {str(self._path)!r} "
+                f"({error.strerror}); name another file"
+            )
+            raise ConfigError(msg) from error
+        return self
+
+    def _open(self) -> None:
         lines = self._path.read_text("utf-8").split("\n") if self._path.exists() else []
         whole, cut = lines[:-1], lines[-1:]
         if whole:
@@ -50,7 +61,6 @@ class Journal:
             self._write({"orchtrace_journal": _FORMAT, "trace_id": self._trace_id})
         elif cut != [""]:
             self._file.write("\n")
-        return self
 
     def __exit__(self, *_: object) -> None:
         if self._file is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
+from orchtrace_otel.errors import ConfigError
 from orchtrace_otel.model import Reward, Trace
 from orchtrace_otel.replay.change import Change
 from orchtrace_otel.replay.players import Part, Player, Slot, agents_of, find_slots
@@ -105,7 +106,7 @@ def make_world(
             that failed, as in data sets of failures, where 40 tries have one.
 
     Raises:
-        KeyError: If the topology is none of those.
+        ConfigError: If the topology is none of those.
 
     Example:
         >>> world = make_world(7, "debate")
@@ -170,7 +171,7 @@ def _kinds_in(seed: int, kind: str) -> tuple[str, ...]:
         return tuple(chance("mixed", seed).sample(sorted(KINDS), 2))
     if kind not in KINDS:
         msg = f"topology must be one of {', '.join(KINDS)} or mixed, got {kind!r}"
-        raise KeyError(msg)
+        raise ConfigError(msg)
     return (kind,)
 
 

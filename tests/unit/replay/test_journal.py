@@ -77,6 +77,13 @@ def test_another_file_is_not_written_to(trace, team, sheet_game, tmp_path, text)
     assert path.read_text() == text
 
 
+def test_a_journal_that_cannot_be_written_is_refused(trace, team, sheet_game, tmp_path) -> None:
+    """Before a replay is run, in words that say what to do."""
+    (tmp_path / "file").touch()
+    with pytest.raises(ConfigError, match="journal must be a file that can be read and written"):
+        orchtrace.counterfactual(trace, sheet_game, team, journal=tmp_path / "file" / "journal")
+
+
 def test_a_journal_of_another_trace_is_refused(trace, team, sheet_game, tmp_path) -> None:
     """Replays of one run say nothing of another."""
     path = tmp_path / "journal"

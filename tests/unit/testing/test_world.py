@@ -5,6 +5,7 @@ from statistics import fmean
 import pytest
 
 from orchtrace_otel import schema
+from orchtrace_otel.errors import ConfigError
 from orchtrace_otel.replay.change import Change
 from orchtrace_otel.replay.players import Part, find_slots
 from orchtrace_otel.rewards import score
@@ -128,5 +129,5 @@ def test_a_group_is_one_team_in_other_runs() -> None:
 
 def test_an_unknown_topology_is_refused() -> None:
     """The message says which there are."""
-    with pytest.raises(KeyError, match="must be one of centralized"):
+    with pytest.raises(ConfigError, match="must be one of centralized"):
         make_world(1, "star")

@@ -209,10 +209,9 @@ def arguments(given: Any, asked: tuple[str, ...] | None) -> Any:
 
 def answers(given: Any) -> list[Any]:
     """Return what a tool answered: a list of messages and commands one by one, or all as one."""
-    if type(given) is not list:
-        return [given]
-    several = cast("list[Any]", given)
-    return several if all(is_a(one, MESSAGE) or is_a(one, COMMAND) for one in several) else [given]
+    kind: Any = type(given)
+    several = kind is list and all(is_a(one, MESSAGE) or is_a(one, COMMAND) for one in given)
+    return given if several else [given]
 
 
 def result(given: Any) -> Any:

@@ -27,6 +27,7 @@ from orchtrace_otel._arguments import check_judge, check_tags, check_text
 from orchtrace_otel.calls import Plan
 from orchtrace_otel.errors import ConfigError
 from orchtrace_otel.methods import method_of
+from orchtrace_otel.model import plain_text
 from orchtrace_otel.wrapping import SELF, trace_function
 
 F = TypeVar("F")
@@ -120,6 +121,7 @@ def _decorate(kind: str, target: Any, name: Any, **facts: Any) -> Any:
     if name is not None and (not isinstance(name, str) or not name.strip()):
         msg = f"@{kind} needs a name that is a text with something in it, got {name!r}"
         raise ConfigError(msg)
+    name = None if name is None else plain_text(name)
 
     def decorate(target: Any) -> Any:
         plan = Plan(kind, name or _name_of(target), method=method_of(target), **facts)
@@ -155,7 +157,7 @@ def agent(target: Any = None, /, *, name: str | None = None, role: str | None = 
         'WHO?'
     """
     check_text("agent", "role", role)
-    return _decorate("agent", target, name, role=role)
+    return _decorate("agent", target, name, role=None if role is None else plain_text(role))
 
 
 @overload
@@ -227,4 +229,6 @@ def team(
     if reward is not None:
         check_judge("@team needs a reward that can be called with the result", reward)
     check_tags(tags)
+    task_id = None if task_id is None else plain_text(task_id)
+    tags = {plain_text(key): plain_text(value) for key, value in (tags or {}).items()}
     return _decorate("team", target, name, task_id=task_id, tags=tags, reward=reward)

@@ -348,6 +348,21 @@ class Reward(_Record):
         return None
 
 
+def plain_text(given: object) -> str:
+    """Return a text of a class of its own, such as a member of an enum, as what it holds.
+
+    Formatting would ask its class, which says something else. What is no text is formatted.
+
+    Example:
+        >>> from enum import Enum
+        >>> class Name(str, Enum):
+        ...     CRITIC = "critic"
+        >>> plain_text(Name.CRITIC), f"{Name.CRITIC}"
+        ('critic', 'Name.CRITIC')
+    """
+    return str.__str__(given) if isinstance(given, str) else str(given)
+
+
 def is_text(value: object) -> TypeGuard[str]:
     r"""Whether a value is a text that UTF-8 can hold; half a surrogate pair is none.
 

@@ -25,7 +25,7 @@ from orchtrace_otel import spans
 from orchtrace_otel._guard import guarded, warn_once
 from orchtrace_otel.content import gate
 from orchtrace_otel.flow import Edge, Mark
-from orchtrace_otel.model import ESTIMATORS, FAMILIES, STOP_REASONS, UNITS, Reward
+from orchtrace_otel.model import ESTIMATORS, FAMILIES, STOP_REASONS, UNITS, Reward, plain_text
 from orchtrace_otel.spans import Activation, Interval, Run, Scope, Value
 
 
@@ -57,6 +57,7 @@ def _announce(verb: str, agent: str, task: object = None) -> None:
     scope = _recording()
     if scope is None or not _is_name(agent, f"{verb}() needs an agent", f"the {verb}"):
         return
+    agent = plain_text(agent)
     mark = _say(scope, verb, _kept(scope, task), to=agent)
     scope.activation.announce(agent, ("spawn" if verb == "spawn" else "causal", mark))
 
@@ -71,6 +72,7 @@ def message(to: str, content: object = None) -> None:
     """
     scope = _recording()
     if scope is not None and _is_name(to, "message() needs a recipient", "the message"):
+        to = plain_text(to)
         scope.run.post(to, _say(scope, "message", _kept(scope, content), to=to))
 
 
@@ -106,8 +108,8 @@ def decide(
     if picked is None or among is None or not _is_name(name, "decide() needs a name", _DECISION):
         return
     facts: dict[str, Value] = {
-        a.DECISION_NAME: name,
-        a.CHOSEN: chosen if isinstance(chosen, str) else picked,
+        a.DECISION_NAME: plain_text(name),
+        a.CHOSEN: picked[0] if isinstance(chosen, str) else picked,
     }
     if among:
         facts[a.CANDIDATES] = among
@@ -128,7 +130,7 @@ def _names(what: str, given: object) -> list[str] | None:
     """
     must = f"decide() needs {what} to be a text or several"
     if isinstance(given, str):
-        return [given]
+        return [plain_text(given)]
     if not isinstance(given, Iterable) or isinstance(given, bytes):
         _refuse(must, given, _DECISION)
         return None
@@ -137,7 +139,7 @@ def _names(what: str, given: object) -> list[str] | None:
         if not isinstance(one, (str, int, float)):
             _refuse(must, one, _DECISION)
             return None
-        names.append(str(one))
+        names.append(plain_text(one))
     return names
 
 
@@ -169,7 +171,7 @@ def stop(reason: str, detail: str | None = None) -> None:
     if detail is not None and not isinstance(cast("object", detail), str):
         _refuse("stop() needs a detail that is a text", detail, "the detail")
         detail = None
-    scope.run.stopping = (reason, detail)
+    scope.run.stopping = (plain_text(reason), None if detail is None else plain_text(detail))
 
 
 class aggregate:  # noqa: N801 - a verb, used as `with aggregate(...)`
@@ -190,7 +192,7 @@ class aggregate:  # noqa: N801 - a verb, used as `with aggregate(...)`
     __slots__ = ("_interval", "_sources", "_token")
 
     def __init__(self, sources: Iterable[Any] | None = None) -> None:
-        self._sources = [sources] if type(sources) is str else sources
+        self._sources = [sources] if issubclass(type(sources), str) else sources
         self._interval: Interval | None = None
         self._token: Token[otel_context.Context] | None = None
 
@@ -259,8 +261,8 @@ def _merged(activation: Activation, sources: Iterable[Any] | None) -> list[Mark]
 
 def _place(source: object, known: Mapping[object, list[int]], taken: set[int]) -> int | None:
     """Return where the latest result is that `source` is or names, each place only once."""
-    # By exact type: asking a lazy result for its class would load it.
-    for key in (id(source), source) if type(source) is str else (id(source),):
+    # By its type: asking a lazy result for its class would load it.
+    for key in (id(source), source) if issubclass(type(source), str) else (id(source),):
         places = known.get(key)
         while places:
             place = places.pop()
@@ -325,27 +327,27 @@ def record_reward(  # noqa: PLR0913 - one keyword a field of the record
     rated = target if event_id is None else event_id
     rated = _at_work(unit) if rated is None and run_id is None else rated
     by = _SEVERAL.get(unit)
-    if by is not None and (rated is None or (type(rated) is str and not rated)):
+    if by is not None and (rated is None or (isinstance(cast("object", rated), str) and not rated)):
         must = f"record_reward() needs {by} to say which {unit} is rated, or unit='team'"
         _refuse(must, rated, _REWARD)
         return
-    is_named = _is_name(str(component), "record_reward() needs a component", _REWARD)
+    is_named = _is_name(plain_text(component), "record_reward() needs a component", _REWARD)
     is_run = run_id is None or _is_name(run_id, "record_reward() needs a run_id", _REWARD)
     number = _finite(value)
     if number is None or not (is_named and is_run):
         return
     reward = Reward(
         id=uuid.uuid4().hex,
-        component=str(component),
+        component=plain_text(component),
         value=number,
-        family=family,
-        unit=unit,
-        target=rated,
-        estimator=estimator,
+        family=plain_text(family),
+        unit=plain_text(unit),
+        target=_own(rated),
+        estimator=plain_text(estimator),
         provisional=provisional,
         n=_plain(n, operator.index),
         se=_plain(se, float),
-        version=version,
+        version=_own(version),
     )
     fault = reward.fault
     if fault is not None:
@@ -395,6 +397,11 @@ _SEVERAL: Final = {
     **dict.fromkeys(("agent", "role"), "target"),
 }
 """Units of which a run has several, and the argument that says which."""
+
+
+def _own(given: Any) -> Any:
+    """Return a text as one of Python's own; what is no text stays as it is."""
+    return plain_text(given) if isinstance(given, str) else given
 
 
 def _plain(given: Any, kind: Callable[[Any], Any]) -> Any:

@@ -24,6 +24,7 @@ from orchtrace_otel import attributes as a
 from orchtrace_otel import content
 from orchtrace_otel._guard import guarded
 from orchtrace_otel.flow import Edge, Flow, Mark, unit
+from orchtrace_otel.model import plain_text
 from orchtrace_otel.spans import (
     Activation,
     Run,
@@ -233,9 +234,9 @@ class CoreHooks:
             return None
         place, scope, context = found
         edges, facts = causes(scope, context)
-        facts[a.CHANNEL] = str(topic.type)
+        facts[a.CHANNEL] = plain_text(topic.type)
         activation = scope.activation
-        mark = instant(activation, "message", to=str(topic.type), edges=edges, attributes=facts)
+        mark = instant(activation, "message", to=topic.type, edges=edges, attributes=facts)
         scope.flow.here().last = mark
         message = Message(place.below, place, activation, [("causal", mark), ("message", mark)])
         self._note(runtime, kwargs, message)
@@ -353,7 +354,7 @@ def handled(args: Any, kwargs: Any) -> Any:
 @guarded
 def _begin(agent: Any, message: Message) -> Call | None:
     below = message.below
-    name = str(agent.id.type)
+    name = plain_text(agent.id.type)
     instance, is_new = below.of_object(name, agent)
     edges = message.edges
     opens = message.opens
@@ -391,7 +392,7 @@ def caller(receiver: Any, message: object) -> tuple[Place, Scope, Context] | Non
         scope = join_run()
     if scope is None:
         run = start_run(
-            str(receiver.type),
+            plain_text(receiver.type),
             agent=ORCHESTRATOR,
             system="autogen",
             task_id=content.task_id((message,), {}),

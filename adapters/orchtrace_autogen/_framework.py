@@ -35,6 +35,8 @@ from autogen_core.memory import Memory
 from autogen_core.models import ChatCompletionClient, CreateResult, FunctionExecutionResult
 from autogen_core.tools import BaseStreamTool, BaseTool, ToolResult, Workbench
 
+from orchtrace_otel.model import plain_text
+
 __all__ = [
     "AgentId",
     "AgentRuntime",
@@ -110,7 +112,7 @@ def is_embedded(team: BaseGroupChat) -> bool:
 
 def team_name(team: BaseGroupChat) -> str:
     """Return the team's name; before 0.7 teams had none but their class's."""
-    return str(getattr(team, "name", None) or type(team).__name__)
+    return plain_text(getattr(team, "name", None) or type(team).__name__)
 
 
 def participant(container: ChatAgentContainer) -> Any:

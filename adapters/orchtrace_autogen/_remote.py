@@ -25,6 +25,7 @@ from orchtrace_otel import attributes as a
 from orchtrace_otel._guard import guarded
 from orchtrace_otel.adapter import Patches
 from orchtrace_otel.flow import Flow, Mark
+from orchtrace_otel.model import plain_text
 from orchtrace_otel.spans import Activation, Run, instant, join_run
 
 MODULE: Final = "autogen_ext.runtimes.grpc._worker_runtime"
@@ -126,8 +127,8 @@ class RemoteHooks:
         place, scope, context = found
         edges, facts = causes(scope, context)
         if verb == "message":
-            facts[a.CHANNEL] = str(given.type)
-        mark = instant(scope.activation, verb, to=str(given.type), edges=edges, attributes=facts)
+            facts[a.CHANNEL] = plain_text(given.type)
+        mark = instant(scope.activation, verb, to=given.type, edges=edges, attributes=facts)
         flow = scope.flow.here()
         flow.last = mark
         opened = place.opened
@@ -198,7 +199,7 @@ class RemoteHooks:
         if not carried.is_request:
             edges.append(("message", cause))
         message = Message(below, Place(root, opened), below, edges)
-        message.sender = below.agent if sender is None else str(sender.type)
+        message.sender = below.agent if sender is None else plain_text(sender.type)
         message.opens = "begin" if carried.is_request else None
         message.carried = carried
         return message

@@ -17,6 +17,7 @@ from autogen_core.tools import TextResultContent
 from orchtrace_autogen import _framework as f
 from orchtrace_otel.adapter import Patches
 from orchtrace_otel.calls import MARK, Plan
+from orchtrace_otel.model import plain_text
 from orchtrace_otel.playback import Playback, playback, recording, refuse_stream
 
 _HANDOFFS: Final = "autogen_agentchat.base._handoff"
@@ -26,14 +27,16 @@ def keep_run(wrapped: Any, tool: Any, args: Any, kwargs: Mapping[str, Any]) -> A
     """Wrap `BaseTool.run_json`: keeps what it gives back, where that is recorded."""
     if recording() is None or is_free(tool):
         return wrapped(*args, **kwargs)
-    return _keep(str(tool.name), (_given(args, kwargs, 0, "args"),), wrapped(*args, **kwargs))
+    return _keep(
+        plain_text(tool.name), (_given(args, kwargs, 0, "args"),), wrapped(*args, **kwargs)
+    )
 
 
 def keep_call(wrapped: Any, workbench: Any, args: Any, kwargs: Mapping[str, Any]) -> Any:
     """Wrap `Workbench.call_tool`, where its tools are none of AutoGen's own."""
     if recording() is None or _is_static(workbench):
         return wrapped(*args, **kwargs)
-    name = str(args[0] if args else kwargs.get("name"))
+    name = plain_text(args[0] if args else kwargs.get("name"))
     return _keep(name, (_given(args, kwargs, 1, "arguments"),), wrapped(*args, **kwargs))
 
 
@@ -102,12 +105,12 @@ async def _play_run(wrapped: Any, tool: Any, args: Any, kwargs: dict[str, Any]) 
     played = playback()
     if played is None or is_free(tool):
         return await wrapped(*args, **kwargs)
-    return played.result(str(tool.name), (_given(args, kwargs, 0, "args"),), {})
+    return played.result(plain_text(tool.name), (_given(args, kwargs, 0, "args"),), {})
 
 
 def _play_stream(wrapped: Any, tool: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     if playback() is not None and not is_free(tool):
-        refuse_stream(Plan("tool", str(tool.name)))
+        refuse_stream(Plan("tool", plain_text(tool.name)))
     return wrapped(*args, **kwargs)
 
 

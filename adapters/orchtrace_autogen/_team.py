@@ -21,6 +21,7 @@ from orchtrace_autogen._work import Work
 from orchtrace_otel import attributes as a
 from orchtrace_otel.content import gate
 from orchtrace_otel.flow import Edge, Mark
+from orchtrace_otel.model import plain_text
 from orchtrace_otel.spans import Activation, Run, Value, instant, open_activation
 
 if TYPE_CHECKING:
@@ -267,12 +268,13 @@ class TeamRun:
             key = tuple(cause.mark.event_id for cause in causes)
             groups.setdefault(key, (causes, []))[1].append(name)
         for causes, names in groups.values():
+            picked = list(map(plain_text, names))
             facts: dict[str, Value] = {
                 a.DECISION_NAME: "select_speaker",
-                a.CHOSEN: names[0] if len(names) == 1 else names,
+                a.CHOSEN: picked[0] if len(picked) == 1 else picked,
             }
             if candidates is not None:
-                facts[a.CANDIDATES] = list(candidates)
+                facts[a.CANDIDATES] = list(map(plain_text, candidates))
             if turns:
                 facts[a.TURNS] = turns
             if more:
@@ -300,7 +302,7 @@ class TeamRun:
     def open_turn(self, container: f.ChatAgentContainer, request: Cause) -> Work:
         """Open the turn that a participant was asked for."""
         agent = f.participant(container)
-        name = str(agent.name)
+        name = plain_text(agent.name)
         instance, is_new = self.activation.of_object(name, agent)
         handoff = request.handoff
         edges: list[Edge] = []

@@ -20,6 +20,7 @@ from orchtrace_otel._guard import guarded
 from orchtrace_otel.adapter import Wrapper
 from orchtrace_otel.content import gate
 from orchtrace_otel.flow import Flow
+from orchtrace_otel.model import plain_text
 from orchtrace_otel.spans import Value, is_suppressed, open_tool, outcome
 
 ASSISTANT: Final = 0
@@ -74,7 +75,7 @@ def assistant_call(wrapped: Any, _assistant: Any, args: Any, kwargs: Mapping[str
 
 @guarded
 def _open_call(call: Any) -> Call | None:
-    return _open(str(call.name), str(call.id), ASSISTANT, given=call.arguments)
+    return _open(plain_text(call.name), str(call.id), ASSISTANT, given=call.arguments)
 
 
 def tool_run(wrapped: Any, tool: f.BaseTool[Any, Any], args: Any, kwargs: Mapping[str, Any]) -> Any:
@@ -121,7 +122,7 @@ def _workbench_stream(wrapped: Any, _workbench: Any, args: Any, kwargs: Mapping[
 def _asked(args: Any, kwargs: Mapping[str, Any]) -> tuple[str, str | None, Any]:
     call_id = kwargs.get("call_id") or next(iter(args[3:]), None)
     given = kwargs.get("arguments") or next(iter(args[1:]), None)
-    return str(args[0] if args else kwargs.get("name")), call_id, given
+    return plain_text(args[0] if args else kwargs.get("name")), call_id, given
 
 
 WORKBENCHES: Final[Mapping[str, Wrapper]] = {

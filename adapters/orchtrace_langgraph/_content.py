@@ -13,6 +13,7 @@ from orchtrace_langgraph._framework import COMMAND, is_a
 from orchtrace_otel import attributes as a
 from orchtrace_otel._guard import guarded
 from orchtrace_otel.content import active, messages, tokens
+from orchtrace_otel.model import plain_text
 
 if TYPE_CHECKING:
     from orchtrace_otel.content.opened import OpenTurn
@@ -221,7 +222,7 @@ def result(given: Any) -> Any:
         return [result(one) for one in several]
     if is_a(given, COMMAND):
         # A Send carries a state of its own.
-        return {"goto": [str(getattr(one, "node", one)) for one in _several(given.goto)]}
+        return {"goto": [plain_text(getattr(one, "node", one)) for one in _several(given.goto)]}
     held = fields(given)
     return held["content"] if "content" in held and "tool_call_id" in held else given
 

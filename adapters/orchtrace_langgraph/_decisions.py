@@ -50,7 +50,7 @@ def _each(value: Any) -> list[Any]:
 def _read(result: Any, ends: Mapping[Any, str] | None) -> tuple[tuple[str, ...], frozenset[int]]:
     """Return the nodes that goals name, and the identities of those that are packets."""
     if isinstance(result, str):
-        return (str(ends[result]) if ends else result,), _NONE
+        return (ends[result] if ends else result,), _NONE
     names: dict[str, None] = {}
     sends: set[int] = set()
     for goal in _each(result):
@@ -59,7 +59,8 @@ def _read(result: Any, ends: Mapping[Any, str] | None) -> tuple[tuple[str, ...],
             sends.add(id(goal))
             names[node] = None
         else:
-            names[str(ends[goal] if ends else goal)] = None
+            name = ends[goal] if ends else goal
+            names[name if isinstance(name, str) else str(name)] = None
     return tuple(names), frozenset(sends)
 
 

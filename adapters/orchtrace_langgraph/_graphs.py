@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from orchtrace_otel.calls import MARK, Plan
+from orchtrace_otel.model import plain_text
 
 if TYPE_CHECKING:
     from orchtrace_langgraph._channels import Channels
@@ -18,7 +19,7 @@ UNNAMED: Final = "LangGraph"
 """What LangGraph calls a graph that was given no name."""
 
 BRANCH: Final = "branch:to:"
-"""Prefix of the channel that an edge to a node writes."""
+"""Prefix of the channel that an edge to a node writes, before the formatted name of the node."""
 
 _HIDDEN: Final = "langsmith:hidden"
 
@@ -47,7 +48,7 @@ class Node:
         function = getattr(bound, "func", None)
         places = (bound, function, getattr(bound, "afunc", None))
         self.plan: Plan | None = next(filter(None, map(_plan_on, places)), None)
-        self.agent = name if self.plan is None else self.plan.name
+        self.agent = plain_text(name) if self.plan is None else self.plan.name
         self.role = None if self.plan is None else self.plan.role
         self.is_hidden = _HIDDEN in (getattr(host, "tags", None) or ())
         module = getattr(function, "__module__", None)

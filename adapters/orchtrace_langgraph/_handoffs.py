@@ -84,7 +84,7 @@ def _by_command(task: Task, author: Task, host: Any) -> None:
     found: dict[str | int, tuple[str, Transfer | None]] = {}
     for goal in goals:
         if isinstance(goal, str):
-            if BRANCH + goal in written:
+            if f"{BRANCH}{goal}" in written:
                 found[goal] = (goal, _transfer(author, goal))
         elif id(goal) in packets:
             found[id(goal)] = (goal.node, _transfer(author, goal))

@@ -28,6 +28,7 @@ from orchtrace_otel import attributes as a
 from orchtrace_otel import spans
 from orchtrace_otel._guard import guarded
 from orchtrace_otel.flow import Edge, Flow, Mark
+from orchtrace_otel.model import plain_text
 from orchtrace_otel.spans import Activation, Run, Value
 
 _MOST_LEAVES: Final = 1_000
@@ -204,7 +205,7 @@ class GraphRun:
                 continue
             _tasks.waiting.pop(id(host), None)
             caller = task.caller.activation if task.caller is not None else None
-            facts: dict[str, Value] = {a.DECISION_NAME: "cache", a.CHOSEN: (task.name,)}
+            facts: dict[str, Value] = {a.DECISION_NAME: "cache", a.CHOSEN: (plain_text(task.name),)}
             mark = spans.instant(
                 caller or self.activation, "decide", edges=task.edges, attributes=facts
             )
@@ -297,13 +298,13 @@ class GraphRun:
             decided.append(("causal", mark))
             writer = Writer(task, mark)
             for node in decision.chosen:
-                ways[BRANCH + node] = writer
+                ways[f"{BRANCH}{node}"] = writer
             for packet in decision.sends:
                 ways[packet] = writer
         if task.handoffs is not None and task.handoffs.made:
             self._has_handoffs = True
             for goal, mark in task.handoffs.made.items():
-                way = BRANCH + goal if isinstance(goal, str) else goal
+                way = f"{BRANCH}{goal}" if isinstance(goal, str) else goal
                 ways[way] = Writer(task, mark, is_handoff=True)
         return ways
 
@@ -312,19 +313,25 @@ class GraphRun:
         drawn = task.known.drawn
         unsaid = [write for write in writes if write[1] not in drawn and write[0] not in ways]
         gone = {write[0]: node for write in unsaid if (node := goal_of(write)) is not None}
-        chosen = tuple(dict.fromkeys(gone.values()))
+        chosen = tuple(dict.fromkeys(map(self._named, gone.values())))
         mark = self._decide(task, Decision("goto", chosen, frozenset(), None))
         ways.update(dict.fromkeys(gone, Writer(task, mark)))
+
+    def _named(self, goal: str) -> str:
+        """The name of the node that a channel is named after."""
+        if goal in self.nodes:
+            return goal
+        return next((name for name in self.nodes if f"{name}" == goal), goal)
 
     def _decide(self, task: Task, decision: Decision) -> Mark:
         edges: list[Edge] = [("causal", mark) for mark in task.marks()]
         if task.handoffs is not None and task.handoffs.author is not None:
             edges += [("causal", mark) for mark in task.handoffs.author.marks()]
-        facts: dict[str, Value] = {a.CHOSEN: decision.chosen}
+        facts: dict[str, Value] = {a.CHOSEN: tuple(map(plain_text, decision.chosen))}
         if decision.name is not None:
             facts[a.DECISION_NAME] = decision.name
         if decision.candidates is not None:
-            facts[a.CANDIDATES] = decision.candidates
+            facts[a.CANDIDATES] = tuple(map(plain_text, decision.candidates))
         return spans.instant(self.activation, "decide", edges=edges, attributes=facts)
 
     @guarded

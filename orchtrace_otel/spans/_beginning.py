@@ -13,6 +13,7 @@ from opentelemetry.trace import SpanContext
 
 from orchtrace_otel import attributes as a
 from orchtrace_otel._guard import guarded, warn_once
+from orchtrace_otel.model import plain_text
 from orchtrace_otel.sampling import weight_of
 from orchtrace_otel.spans._activation import Activation, Elsewhere
 from orchtrace_otel.spans._carrying import carrying
@@ -57,8 +58,9 @@ def start_run(  # noqa: PLR0913 - one keyword a fact of the run
     context = otel_context.get_current()
     if where is None or is_suppressed(context):
         return None
+    name = plain_text(name)
+    agent = plain_text(agent or name)
     run = Run(where, name)
-    agent = agent or name
     facts: dict[str, Value] = {
         a.OPERATION: a.INVOKE_WORKFLOW,
         a.WORKFLOW_NAME: name,
@@ -68,7 +70,7 @@ def start_run(  # noqa: PLR0913 - one keyword a fact of the run
         a.SYSTEM: system,
     }
     if task_id is not None:
-        facts[a.TASK_ID] = task_id
+        facts[a.TASK_ID] = plain_text(task_id)
     if tags:
         facts.update({a.TAG_PREFIX + key: value for key, value in tags.items()})
     if links:

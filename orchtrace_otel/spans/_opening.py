@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from orchtrace_otel import attributes as a
 from orchtrace_otel.flow import Edge, Mark
+from orchtrace_otel.model import plain_text
 from orchtrace_otel.spans._activation import Activation
 from orchtrace_otel.spans._interval import Interval, Scope, lies_below
 from orchtrace_otel.spans._tracing import Attributes, Value
@@ -42,6 +43,8 @@ def open_activation(  # noqa: PLR0913 - one keyword a fact of the opening
         context: OTel context of its span where that is not right below `parent`.
     """
     run = parent.run
+    if type(agent) is not str:
+        agent = plain_text(agent)
     if instance is None:
         instance = run.instance(agent)
     facts: dict[str, Value] = {
@@ -51,7 +54,7 @@ def open_activation(  # noqa: PLR0913 - one keyword a fact of the opening
         a.INSTANCE: instance,
     }
     if role is not None:
-        facts[a.ROLE] = role
+        facts[a.ROLE] = role = plain_text(role)
     if by is not None:
         facts[a.BY] = by
     if attributes:
@@ -81,6 +84,7 @@ def open_tool(  # noqa: PLR0913 - one keyword a fact of the call
     context: Context | None = None,
 ) -> Scope:
     """Open a call of `tool` by the agent of `parent`."""
+    tool = plain_text(tool)
     facts: dict[str, Value] = {
         a.OPERATION: a.EXECUTE_TOOL,
         a.TOOL_NAME: tool,
@@ -145,7 +149,7 @@ def instant(
     """Record an event without length by the agent of `parent`, and return its mark."""
     facts: dict[str, Value] = dict(attributes) if attributes else {}
     if to is not None:
-        facts[a.TO] = to
+        facts[a.TO] = to = plain_text(to)
     name = f"{_SPAN_VERB.get(verb, verb)} {to or parent.agent}"
     point = open_point(parent, verb, name, edges, facts)
     point.end_at_start()

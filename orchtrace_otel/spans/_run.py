@@ -13,6 +13,7 @@ from orchtrace_otel import attributes as a
 from orchtrace_otel._guard import guarded, warn_once
 from orchtrace_otel.content import gate
 from orchtrace_otel.flow import Edge, Mark
+from orchtrace_otel.model import plain_text
 from orchtrace_otel.spans._activation import MOST_WAITING, Activation
 from orchtrace_otel.spans._opening import open_point
 from orchtrace_otel.spans._outcome import error_type
@@ -134,6 +135,8 @@ class Run:
 
     def instance(self, agent: str) -> str:
         """Return the id of a new life of `agent` in this run, such as `critic#2`."""
+        if type(agent) is not str:
+            agent = plain_text(agent)
         number = self._instances.get(agent, 0) + 1
         self._instances[agent] = number
         return f"{agent}#{self.where}{number}"

@@ -210,8 +210,9 @@ def arguments(given: Any, asked: tuple[str, ...] | None) -> Any:
 
 def answers(given: Any) -> list[Any]:
     """Return what a tool answered: a list of messages and commands one by one, or all as one."""
-    kind: Any = type(given)
-    several = kind is list and all(is_a(one, MESSAGE) or is_a(one, COMMAND) for one in given)
+    several = messages.is_a(given, list) and all(
+        is_a(one, MESSAGE) or is_a(one, COMMAND) for one in given
+    )
     return given if several else [given]
 
 

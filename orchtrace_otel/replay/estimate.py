@@ -15,6 +15,9 @@ _Z: Final = NormalDist().inv_cdf(0.5 + CONFIDENCE / 2)
 _FEW: Final = (12.706, 4.303, 3.182, 2.776)
 """Student's quantiles for one to four degrees of freedom, where the series is too short."""
 
+_HALVES: Final = (-1.0, -0.5, 0.0, 0.5, 1.0)
+"""What the mean of two differences of zeros and ones may be."""
+
 
 class Estimate(NamedTuple):
     """A number that was estimated.
@@ -25,6 +28,7 @@ class Estimate(NamedTuple):
         se: Its standard error; None for fewer than two observations.
         low: Lower end of its 95 % interval; None where there is none.
         high: Upper end of it.
+        is_share: Whether it is the share of ones among two zeros and ones or more.
     """
 
     value: float | None
@@ -32,6 +36,7 @@ class Estimate(NamedTuple):
     se: float | None = None
     low: float | None = None
     high: float | None = None
+    is_share: bool = False
 
     @property
     def width(self) -> float:
@@ -62,7 +67,7 @@ def mean(values: Sequence[float]) -> Estimate:
         return Estimate(center, 1)
     se = math.sqrt(variance(values, center) / n)
     if all(value in (0, 1) for value in values):
-        return Estimate(center, n, se, *wilson(center, n))
+        return Estimate(center, n, se, *wilson(center, n), is_share=True)
     reach = student(n - 1) * se
     return Estimate(center, n, se, center - reach, center + reach)
 
@@ -78,28 +83,19 @@ def difference(one: Sequence[float], other: Sequence[float]) -> Estimate:
         >>> gain.value, gain.n, round(gain.low, 3), round(gain.high, 3)
         (0.5, 40, 0.243, 0.701)
     """
-    first, second = mean(one), mean(other)
-    if first.value is None or second.value is None:
-        return Estimate(None, first.n + second.n)
-    value, n = first.value - second.value, first.n + second.n
-    if first.se is None or second.se is None:
-        return Estimate(value, n)
-    se = math.hypot(first.se, second.se)
-    if all(number in (0, 1) for number in (*one, *other)):
-        return Estimate(value, n, se, *_newcombe(first, second))
-    reach = student(_welch(first, second)) * se
-    return Estimate(value, n, se, value - reach, value + reach)
+    return combine([(1.0, mean(one)), (-1.0, mean(other))])
 
 
 def combine(parts: Sequence[tuple[float, Estimate]]) -> Estimate:
-    """Return the sum of estimates, each with its weight; absent where one of them is.
+    """Return the sum of means, each with its weight, of parts that know nothing of each other.
 
-    The interval is the normal one, of independent parts.
+    The interval is Student's with the degrees of freedom of Welch and Satterthwaite; of
+    shares it is made of theirs, as Newcombe does for two, and Zou and Donner for any.
 
     Example:
-        >>> whole = combine([(1.0, Estimate(0.5, 10, 0.03)), (-1.0, Estimate(0.2, 10, 0.04))])
-        >>> round(whole.value, 3), round(whole.se, 3), whole.n
-        (0.3, 0.05, 20)
+        >>> whole = combine([(0.5, mean([0, 0, 1, 0])), (-0.5, mean([1, 1, 1, 1]))])
+        >>> whole.value, whole.n, round(whole.low, 3), round(whole.high, 3)
+        (-0.375, 8, -0.477, -0.043)
     """
     n = sum(part.n for _, part in parts)
     if not parts or any(part.value is None for _, part in parts):
@@ -107,8 +103,36 @@ def combine(parts: Sequence[tuple[float, Estimate]]) -> Estimate:
     value = math.fsum(weight * (part.value or 0.0) for weight, part in parts)
     if any(part.se is None for _, part in parts):
         return Estimate(value, n)
-    se = math.sqrt(math.fsum((weight * (part.se or 0.0)) ** 2 for weight, part in parts))
-    return Estimate(value, n, se, value - _Z * se, value + _Z * se)
+    errors = [weight * (part.se or 0.0) for weight, part in parts]
+    se = math.hypot(*errors)
+    if all(part.is_share for _, part in parts):
+        reaches = [_reaches(weight, part) for weight, part in parts]
+        below, above = (math.hypot(*ends) for ends in zip(*reaches, strict=True))
+    else:
+        below = above = student(_freedom(errors, [part.n for _, part in parts])) * se
+    return Estimate(value, n, se, value - below, value + above)
+
+
+def gain(added: Sequence[float]) -> Estimate:
+    """Return the mean of what something adds, each the mean of two differences of outcomes.
+
+    The interval is Student's. Where all may be differences of zeros and ones it is that of
+    Bonett and Price, which adds one gain and one loss: of zeros alone it leaves room on
+    both sides.
+
+    Example:
+        >>> found = gain([0.0] * 18 + [0.5] * 2)
+        >>> found.value, round(found.low, 3), round(found.high, 3)
+        (0.05, -0.094, 0.185)
+    """
+    found = mean(added)
+    if found.se is None or not all(number in _HALVES for number in added):
+        return found
+    n = found.n + 2
+    center = math.fsum(added) / n
+    reach = _Z * math.sqrt((math.fsum((*(one * one for one in added), 2.0)) / n - center**2) / n)
+    ends = max(center - reach, -1.0), min(center + reach, 1.0)
+    return Estimate(found.value, found.n, found.se, *ends)
 
 
 def wilson(share: float, n: int) -> tuple[float, float]:
@@ -142,15 +166,19 @@ def student(freedom: float) -> float:
     )
 
 
-def _newcombe(first: Estimate, second: Estimate) -> tuple[float, float]:
-    a, b = first.value or 0.0, second.value or 0.0
-    (a_low, a_high), (b_low, b_high) = wilson(a, first.n), wilson(b, second.n)
-    low = a - b - math.hypot(a - a_low, b_high - b)
-    return low, a - b + math.hypot(a_high - a, b - b_low)
+def _reaches(weight: float, share: Estimate) -> tuple[float, float]:
+    """How far a weighed share's interval reaches below and above it."""
+    value = share.value or 0.0
+    below, above = value - (share.low or 0.0), (share.high or 0.0) - value
+    return (weight * below, weight * above) if weight > 0 else (weight * above, weight * below)
 
 
-def _welch(first: Estimate, second: Estimate) -> float:
-    a, b = (first.se or 0.0) ** 2, (second.se or 0.0) ** 2
-    if a + b == 0.0:
-        return float(first.n + second.n - 2)
-    return (a + b) ** 2 / (a * a / (first.n - 1) + b * b / (second.n - 1))
+def _freedom(errors: Sequence[float], counts: Sequence[int]) -> float:
+    """Degrees of freedom of a sum of means, after Welch and Satterthwaite."""
+    squares = [error**2 for error in errors]
+    whole = math.fsum(squares)
+    if whole == 0.0:
+        return float(sum(counts) - len(counts))
+    return whole**2 / math.fsum(
+        square * square / (count - 1) for square, count in zip(squares, counts, strict=True)
+    )

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from statistics import fmean
 from typing import TYPE_CHECKING
 
-from orchtrace_otel.replay.estimate import mean
+from orchtrace_otel.replay.estimate import gain
 from orchtrace_otel.replay.game import Found, Game, narrow, rounds
 from orchtrace_otel.replay.games import order
 
@@ -41,10 +41,10 @@ def permutations(game: Game) -> list[Found]:
                 if None not in both:
                     values.append(fmean(value for value in both if value is not None))
         done = numbers.stop
-        if len(narrow(game, [mean(values) for values in added.values()], done)) == len(added):
+        if len(narrow(game, [gain(values) for values in added.values()], done)) == len(added):
             break
     return [
-        Found(player, mean(added[at]), lost, is_narrow=done < pairs)
+        Found(player, gain(added[at]), lost, is_narrow=done < pairs)
         for at, player in enumerate(game.players)
     ]
 

@@ -5,7 +5,15 @@ from statistics import fmean
 
 import pytest
 
-from orchtrace_otel.replay.estimate import Estimate, combine, difference, mean, student, wilson
+from orchtrace_otel.replay.estimate import (
+    Estimate,
+    combine,
+    difference,
+    gain,
+    mean,
+    student,
+    wilson,
+)
 
 
 def test_wilson_is_the_sheets() -> None:
@@ -59,3 +67,52 @@ def test_intervals_hold_the_truth_as_often_as_they_say(kind: str) -> None:
         found = difference([draw(0.7) for _ in range(25)], [draw(0.4) for _ in range(25)])
         held.append(found.low <= 0.3 <= found.high)
     assert 0.92 <= fmean(held) <= 0.99
+
+
+@pytest.mark.parametrize("count", [2, 5, 20])
+def test_sums_over_coalitions_hold_the_truth_where_success_is_rare_or_sure(count: int) -> None:
+    """With few replays of each most shares are 0 or 1, and a standard error would be 0."""
+    dice = random.Random(11)  # noqa: S311 - a simulation, no secret
+    shares = {0.02: -0.5, 0.03: 0.25, 0.97: 0.5, 0.98: -0.25}
+    truth = sum(weight * share for share, weight in shares.items())
+    held = []
+    for _ in range(400):
+        parts = [
+            (weight, mean([float(dice.random() < share) for _ in range(count)]))
+            for share, weight in shares.items()
+        ]
+        found = combine(parts)
+        held.append(found.low <= truth <= found.high)
+    assert fmean(held) >= 0.93
+
+
+@pytest.mark.parametrize("count", [2, 5])
+def test_sums_of_few_grades_are_students(count: int) -> None:
+    """Two grades of each of six coalitions hold the truth as often as fifty would."""
+    dice = random.Random(13)  # noqa: S311 - a simulation, no secret
+    held = []
+    for _ in range(400):
+        found = combine(
+            [(1 / 6, mean([dice.gauss(0.5, 0.2) for _ in range(count)])) for _ in range(6)]
+        )
+        held.append(found.low <= 0.5 <= found.high)
+    assert 0.92 <= fmean(held) <= 0.99
+
+
+def test_what_adds_nothing_in_all_orders_may_have_added_or_cost_a_little() -> None:
+    """Of zeros alone the interval has both signs: what is rarely in the way is not excluded."""
+    found = gain([0.0] * 20)
+    assert found.value == 0.0
+    assert found.low == pytest.approx(-found.high)
+    assert found.high > 0.1
+
+
+def test_what_orders_say_holds_the_truth_where_it_is_rare() -> None:
+    """One in fifty that costs is held by intervals of twenty pairs of orders, of five too."""
+    dice = random.Random(17)  # noqa: S311 - a simulation, no secret
+    for count in (5, 20):
+        held = []
+        for _ in range(400):
+            found = gain([-0.5 if dice.random() < 0.02 else 0.0 for _ in range(count)])
+            held.append(found.low <= -0.01 <= found.high)
+        assert fmean(held) >= 0.95

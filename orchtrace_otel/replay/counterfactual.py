@@ -131,6 +131,7 @@ def counterfactual(  # noqa: PLR0913 - one keyword a decision of the caller
     check_objects(alternatives, recording, progress)
     chosen = choose(trace, players, method, alternatives)
     check_counts(replays=replays, workers=workers, seed=seed)
+    replays, workers, seed = int(replays), int(workers), int(seed)  # NumPy's are others
     check_numbers(
         timeout_s=timeout_s,
         width=width,

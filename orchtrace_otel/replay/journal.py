@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final, Self
 
 from orchtrace_otel.errors import ConfigError
+from orchtrace_otel.model import is_number
 from orchtrace_otel.replay.outcome import STATUSES, Outcome
 
 if TYPE_CHECKING:
@@ -48,7 +49,8 @@ class Journal:
         return self
 
     def _open(self) -> None:
-        lines = self._path.read_text("utf-8").split("\n") if self._path.exists() else []
+        text = self._path.read_text("utf-8", "replace") if self._path.exists() else ""
+        lines = text.split("\n")
         whole, cut = lines[:-1], lines[-1:]
         if whole:
             self._check(whole[0])
@@ -80,7 +82,7 @@ class Journal:
 
     def _write(self, row: dict[str, Any]) -> None:
         if self._file is not None:
-            self._file.write(json.dumps(row, ensure_ascii=False) + "\n")
+            self._file.write(json.dumps(row) + "\n")  # ASCII: a text may be none of UTF-8
             self._file.flush()
 
     def _check(self, line: str) -> None:
@@ -103,5 +105,5 @@ class Journal:
             key = (str(row["change"]), int(row["seed"]))
         except (ValueError, TypeError, KeyError):
             return  # cut off by a crash, and run again
-        if outcome.status in STATUSES:
+        if outcome.status in STATUSES and is_number(outcome.value) == (outcome.status == "value"):
             self._known[key] = outcome

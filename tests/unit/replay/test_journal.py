@@ -2,10 +2,11 @@
 
 import json
 
+import numpy as np
 import pytest
 
 import orchtrace_otel as orchtrace
-from orchtrace_otel.errors import ConfigError
+from orchtrace_otel.errors import ConfigError, ReplayBlockedError
 from orchtrace_otel.model import Trace
 
 
@@ -104,3 +105,46 @@ def test_what_had_no_value_is_remembered_too(trace, team, tmp_path) -> None:
         trace, lambda change, seed: 1.0, team, replays=4, journal=path
     )
     assert first.lost == second.lost == {"failed": 12}
+
+
+@pytest.mark.parametrize("value", ['"x"', "NaN", "null", "1e999", "1" + "0" * 400])
+def test_a_value_that_is_no_finite_number_is_run_again(
+    trace, team, sheet_game, tmp_path, value
+) -> None:
+    """Whatever became of the file, no number comes from it that no replay gave."""
+    path = tmp_path / "journal"
+    whole = orchtrace.counterfactual(trace, sheet_game, team, replays=4, journal=path)
+    head, first, *rest = path.read_text().splitlines(keepends=True)
+    spoiled = first.rpartition('"value": ')[0] + f'"value": {value}}}\n'
+    path.write_text("".join([head, spoiled, *rest]))
+    again = orchtrace.counterfactual(trace, sheet_game, team, replays=4, journal=path)
+    assert again == whole
+
+
+def test_what_blocked_a_replay_may_be_any_text(trace, team, tmp_path) -> None:
+    """Half a surrogate pair, as in what a model wrote, costs no more than the replay."""
+
+    def blocked(change, seed):
+        raise ReplayBlockedError("\ud83d")
+
+    path = tmp_path / "journal"
+    found = orchtrace.counterfactual(trace, blocked, team, replays=2, journal=path)
+    assert found.lost == {"blocked": found.replays}
+    assert orchtrace.counterfactual(trace, blocked, team, replays=2, journal=path) == found
+
+
+def test_a_file_that_is_no_text_is_refused(trace, team, sheet_game, tmp_path) -> None:
+    """As any other that is no journal."""
+    path = tmp_path / "journal"
+    path.write_bytes(b"\xff\xfe\n")
+    with pytest.raises(ConfigError, match="must be one of trace"):
+        orchtrace.counterfactual(trace, sheet_game, team, replays=2, journal=path)
+
+
+def test_a_seed_of_numpys_is_a_seed(trace, team, sheet_game, tmp_path) -> None:
+    """Any whole number is, and gives what Python's own gives."""
+    kept = {"replays": 4, "method": "permutations"}
+    found = orchtrace.counterfactual(
+        trace, sheet_game, team, seed=np.int64(3), journal=tmp_path / "journal", **kept
+    )
+    assert found == orchtrace.counterfactual(trace, sheet_game, team, seed=3, **kept)

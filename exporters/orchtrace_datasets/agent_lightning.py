@@ -19,7 +19,6 @@ from orchtrace_datasets.exchange import ended, finished, request, response, usag
 from orchtrace_datasets.provenance import SETTINGS, leave_out_forced, number_of, sampled, spared
 from orchtrace_datasets.stretches import NAMES, Stretch, compared
 from orchtrace_otel.datasets import Call, Dropped, Group, Job, Need, Outcome, Record, Writer
-from orchtrace_otel.errors import ConfigError
 
 Json: TypeAlias = dict[str, Any]
 
@@ -60,10 +59,7 @@ class AgentLightning(Writer):
 
     def records(self, group: Group) -> Iterator[Outcome]:
         """Return a rollout for each stretch, or for each run."""
-        release = group.job.setting("release", _RELEASES[0])
-        if release not in _RELEASES:
-            msg = f"release must be one of {', '.join(_RELEASES)}, got {release!r}"
-            raise ConfigError(msg)
+        release = group.job.choice("release", _RELEASES)
         yield from leave_out_forced(group)
         if release == "0.3":
             yield from (rollout_of_spans(run, group) for run in group.runs if run.chosen)

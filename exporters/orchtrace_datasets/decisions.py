@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, ClassVar, Final, TypeAlias
 
 from orchtrace_otel.datasets import Dropped, Group, Need, Outcome, Record, Run, Writer
-from orchtrace_otel.errors import ConfigError
 
 Json: TypeAlias = dict[str, Any]
 
@@ -55,7 +54,7 @@ class OfDecisions(Writer):
 
     def records(self, group: Group) -> Iterator[Outcome]:
         """Return an episode for each run that has decisions of the kind that is asked for."""
-        of, propensity = (_setting(group, name) for name in _VALUES)
+        of, propensity = (group.job.choice(name, _VALUES[name]) for name in _VALUES)
         for run in group.runs:
             found = [row for row in _rows(run, of) if _is_wanted(row, of, group)]
             if not found:
@@ -64,14 +63,6 @@ class OfDecisions(Writer):
                 yield Dropped("no_propensity", run.id)
             else:
                 yield _record(run, found, _choice if of == "choices" else _stop)
-
-
-def _setting(group: Group, name: str) -> str:
-    value = group.job.setting(name, _VALUES[name][0])
-    if value not in _VALUES[name]:
-        msg = f"{name} must be one of {', '.join(_VALUES[name])}, got {value!r}"
-        raise ConfigError(msg)
-    return value
 
 
 def _is_wanted(row: Json, of: str, group: Group) -> bool:

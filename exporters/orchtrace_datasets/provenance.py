@@ -11,7 +11,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
 from orchtrace_otel.datasets import Call, Dropped, Group, Job, Need
-from orchtrace_otel.errors import ConfigError
 
 SETTINGS: Final[Mapping[str, str]] = {
     "tokens": "`exact`: calls without exact token ids are left out; `optional`: they stay, as "
@@ -42,11 +41,8 @@ def spared(job: Job) -> frozenset[Need]:
     Raises:
         ConfigError: If it is neither `exact` nor `optional`.
     """
-    chosen = job.setting("tokens", "exact")
-    if chosen not in _CHOICES:
-        msg = f"tokens must be one of {', '.join(_CHOICES)}, got {chosen!r}"
-        raise ConfigError(msg)
-    return frozenset({Need.TOKENS, Need.LOGPROBS} if chosen == "optional" else ())
+    is_optional = job.choice("tokens", _CHOICES) == "optional"
+    return frozenset({Need.TOKENS, Need.LOGPROBS} if is_optional else ())
 
 
 def sampled(call: Call, job: Job) -> Sampled | None:

@@ -9,7 +9,6 @@ from orchtrace_datasets.conversations import Conversation, conversations
 from orchtrace_datasets.stretches import Stretch, stretches
 from orchtrace_otel.datasets import Dropped, Group, Need, Outcome, Record, Writer
 from orchtrace_otel.datasets.files import ParquetRows
-from orchtrace_otel.errors import ConfigError
 from orchtrace_otel.tables.arrow import pyarrow
 
 if TYPE_CHECKING:
@@ -43,13 +42,9 @@ class Skyrl(Writer):
 
     def records(self, group: Group) -> Iterator[Outcome]:
         """Return a row for each conversation."""
-        rows = group.job.setting("rows", _ROWS[0])
-        if rows not in _ROWS:
-            msg = f"rows must be one of {', '.join(_ROWS)}, got {rows!r}"
-            raise ConfigError(msg)
+        joined = group.job.choice("rows", _ROWS) == "conversations"
         for run in group.runs:
             for stretch in stretches(run):
-                joined = rows == "conversations"
                 for one in conversations(stretch.calls, group.job, joined=joined):
                     yield _row(stretch, one)
 

@@ -14,7 +14,6 @@ from itertools import groupby
 from typing import Any, Final
 
 from orchtrace_otel.datasets import Call, Dropped, Group, Label, Run
-from orchtrace_otel.errors import ConfigError
 
 NAMES: Final[Mapping[str, str]] = {
     "groups": "`role` or `agent`: whose trajectories are compared with one another; default "
@@ -117,10 +116,7 @@ def compared(group: Group) -> Iterator[tuple[str, list[Stretch]] | Dropped]:
     Raises:
         ConfigError: If the setting `groups` is neither.
     """
-    by = group.job.setting("groups", "role")
-    if by not in _NAMES:
-        msg = f"groups must be one of {', '.join(_NAMES)}, got {by!r}"
-        raise ConfigError(msg)
+    by = group.job.choice("groups", _NAMES)
     named: dict[str, list[Stretch]] = {}
     for run in group.runs:
         for stretch in stretches(run):

@@ -10,8 +10,7 @@ from orchtrace_datasets.links import COLUMNS, TABLES, Link, Links
 from orchtrace_datasets.provenance import SETTINGS, sampled, spared, version_span
 from orchtrace_datasets.stretches import Stretch, stretches
 from orchtrace_datasets.verifiers_nodes import Nodes, is_typed, messages
-from orchtrace_otel.datasets import Call, Dropped, Group, Job, Need, Outcome, Record, Run, Writer
-from orchtrace_otel.errors import ConfigError
+from orchtrace_otel.datasets import Call, Dropped, Group, Need, Outcome, Record, Run, Writer
 
 Json: TypeAlias = dict[str, Any]
 
@@ -62,13 +61,13 @@ class Verifiers(Writer):
     def needs_of(self, group: Group) -> frozenset[Need]:
         """Tokens unless they are optional; labels where advantages are computed."""
         job = group.job
-        of_group = _choice(job, "advantages", _ADVANTAGES) == "group"
+        of_group = job.choice("advantages", _ADVANTAGES) == "group"
         of_labels = frozenset({Need.LABEL, Need.TASK} if of_group else ())
         return (self.needs - spared(job)) | of_labels
 
     def records(self, group: Group) -> Iterator[Outcome]:
         """Return an episode for each run."""
-        whole = _choice(group.job, "traces", _TRACES) == "run"
+        whole = group.job.choice("traces", _TRACES) == "run"
         advantages = dict(_advantages(group))
         for run in group.runs:
             yield from _unwritable(run)
@@ -76,16 +75,8 @@ class Verifiers(Writer):
                 yield _episode(run, group, _Traces(run, group, advantages, whole=whole).made())
 
 
-def _choice(job: Job, name: str, choices: tuple[str, ...]) -> str:
-    chosen = job.setting(name, choices[0])
-    if chosen not in choices:
-        msg = f"{name} must be one of {', '.join(choices)}, got {chosen!r}"
-        raise ConfigError(msg)
-    return chosen
-
-
 def _advantages(group: Group) -> Iterator[tuple[str, float]]:
-    if _choice(group.job, "advantages", _ADVANTAGES) == "group":
+    if group.job.choice("advantages", _ADVANTAGES) == "group":
         for one in groups.advantages(group):
             if not isinstance(one, Dropped):
                 yield one.call.id, one.value

@@ -14,7 +14,6 @@ from orchtrace_datasets.provenance import version_span
 from orchtrace_datasets.stretches import NAMES, Stretch, compared
 from orchtrace_datasets.verl_files import VerlRows
 from orchtrace_otel.datasets import Call, Dropped, Group, Need, Outcome, Record, Run, Writer
-from orchtrace_otel.errors import ConfigError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -57,20 +56,13 @@ class Verl(Writer):
 
     def needs_of(self, group: Group) -> frozenset[Need]:
         """Prompts need content; rollouts their tokens, a reward and a task."""
-        if self._rows(group) == "prompts":
+        if group.job.choice("rows", _ROWS) == "prompts":
             return self.needs
         return self.needs | {Need.TOKENS, Need.LABEL, Need.TASK, Need.ON_POLICY}
 
-    def _rows(self, group: Group) -> str:
-        rows = group.job.setting("rows", _ROWS[0])
-        if rows not in _ROWS:
-            msg = f"rows must be one of {', '.join(_ROWS)}, got {rows!r}"
-            raise ConfigError(msg)
-        return rows
-
     def records(self, group: Group) -> Iterator[Outcome]:
         """Return a row for each prompt, or each conversation."""
-        if self._rows(group) == "prompts":
+        if group.job.choice("rows", _ROWS) == "prompts":
             yield from _prompts(group)
             return
         for one in compared(group):

@@ -20,12 +20,12 @@ _AMENDED: Final = re.compile(rb'"revision": ?[1-9]')
 
 # click's parameter types are generic for type checkers only, until its newest releases.
 if TYPE_CHECKING:
-    _ParamType = click.ParamType[Any]
+    ParamType = click.ParamType[Any]
 else:
-    _ParamType = click.ParamType
+    ParamType = click.ParamType
 
 
-class Traces(_ParamType):
+class Traces(ParamType):
     """A file of traces, `-` for standard input, or a folder as `jsonl:` writes it."""
 
     name = "file"

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
-
-import click
+from typing import TYPE_CHECKING, Final
 
 from orchtrace_otel import otlp
-from orchtrace_otel.cli._files import STDIN
+from orchtrace_otel.cli._files import STDIN, ParamType
 from orchtrace_otel.sources import Unread, kind_of, read_spans
 from orchtrace_otel.tables.lake import is_lake
 from orchtrace_otel.tables.reading import Bad, Item, line_files, read_file, read_lake
@@ -16,14 +14,10 @@ from orchtrace_otel.tables.reading import Bad, Item, line_files, read_file, read
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-# click's parameter types are generic for type checkers only, until its newest releases.
-if TYPE_CHECKING:
-    _ParamType = click.ParamType[Any]
-else:
-    _ParamType = click.ParamType
+    import click
 
 
-class Place(_ParamType):
+class Place(ParamType):
     """A file or folder of traces, `-` for standard input, or a URL of a folder of Parquet."""
 
     name = "in"
@@ -43,7 +37,7 @@ class Place(_ParamType):
 _OF_A_STORE: Final = ("segments/", "key")
 
 
-class Store(_ParamType):
+class Store(ParamType):
     """A folder of captured content, or a URL of one."""
 
     name = "store"

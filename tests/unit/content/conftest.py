@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from orchtrace_otel import content, spans
 from orchtrace_otel.content import Capture, Store, open_store
 from orchtrace_otel.content.messages import look_at_chat, of_chat
-from orchtrace_otel.content.recorder import Recorder
 from orchtrace_otel.content.setup import set_up
 from orchtrace_otel.testing import Captured, capture
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from orchtrace_otel.content.recorder import Recorder
 
 
 class On:

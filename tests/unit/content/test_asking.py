@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from opentelemetry import trace as otel
@@ -13,6 +12,9 @@ import orchtrace_otel as orchtrace
 from orchtrace_otel.content import ask, read_turn
 from orchtrace_otel.testing import capture
 from orchtrace_otel.testing.models import ScriptedModel
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 MESSAGES = [{"role": "user", "content": "who?"}]
 

@@ -6,9 +6,7 @@ import errno
 import json
 import threading
 from collections import Counter
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -19,6 +17,10 @@ from orchtrace_otel.content import output as output_module
 from orchtrace_otel.content.notes import Notes, complaints
 from orchtrace_otel.content.setup import set_up
 from orchtrace_otel.content.writer import Batch, Writer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
 
 
 def user(text: str) -> dict[str, Any]:

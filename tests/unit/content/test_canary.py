@@ -9,11 +9,9 @@ from __future__ import annotations
 import gzip
 import json
 import logging
-from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
 import pytest
@@ -32,6 +30,10 @@ from orchtrace_otel.model import Reward
 from orchtrace_otel.tables.spool import with_late
 from orchtrace_otel.testing import Captured, capture
 from tests.recorded import write
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
 
 CANARY = "canary-5e1f"
 KEY = f"sk-{CANARY}-0123456789abcdef"

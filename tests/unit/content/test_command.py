@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 import pytest
@@ -14,6 +12,10 @@ from click.testing import CliRunner, Result
 import orchtrace_otel as orchtrace
 from orchtrace_otel import content, spans
 from orchtrace_otel.cli.content import command
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
 
 
 def called(*args: object) -> Result:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import orchtrace_otel as orchtrace
 from orchtrace_otel import content
 from orchtrace_otel.testing import capture
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
 
 CANARY = "canary-7c1e"
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import stat
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from opentelemetry.sdk.trace import TracerProvider
@@ -11,6 +11,9 @@ from opentelemetry.sdk.trace import TracerProvider
 import orchtrace_otel as orchtrace
 from orchtrace_otel import content
 from orchtrace_otel.content.key import key_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def test_processes_that_share_a_store_share_its_key(tmp_path: Path) -> None:

@@ -8,9 +8,7 @@ import signal
 import subprocess
 import sys
 import textwrap
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -19,6 +17,10 @@ from orchtrace_otel import content, spans
 from orchtrace_otel.content import collect, delete_run, open_store, read_turn
 from orchtrace_otel.content.segments import document_line, use_line
 from orchtrace_otel.errors import ContentError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
 
 
 def run_of(name: str = "team") -> spans.Run:

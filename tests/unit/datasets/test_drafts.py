@@ -6,12 +6,15 @@ import shutil
 import signal
 import subprocess
 import sys
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from orchtrace_otel.datasets import drafts
 from orchtrace_otel.datasets.drafts import Draft, clear_abandoned
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 KILLED = """
 import os, signal, sys

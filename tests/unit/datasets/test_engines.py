@@ -8,9 +8,8 @@ import random
 import sys
 import weakref
 from dataclasses import replace
-from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
@@ -24,6 +23,9 @@ from orchtrace_otel.model import Reward
 from orchtrace_otel.tables.rows import rows_of
 from tests.lakes import again, in_order, lake, local_table, made_by, runs
 from tests.recorded import Recorder, siblings, write
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 class FakeDataset:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import pytest
 from opentelemetry import trace as otel
+from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
 from opentelemetry.sdk.trace import ReadableSpan, SpanLimits, TracerProvider
 
 import orchtrace_otel as orchtrace
 from orchtrace_otel import attributes as a
-from orchtrace_otel import schema, spans
+from orchtrace_otel import otlp, schema, spans
 from orchtrace_otel.builder import SpanRecord, build
 from orchtrace_otel.model import Trace
 from orchtrace_otel.rewards import score
@@ -145,6 +147,22 @@ def test_a_limit_on_the_length_of_values_is_flagged() -> None:
         spans.use(before)
     assert list(schema.check(captured.trace.to_dict())) == []
     assert captured.trace.flags == ("missing_causes", "values_cut")
+
+
+@pytest.mark.parametrize("longest", [20, 30, 48])
+def test_a_run_whose_id_was_cut_is_found_by_its_tracestate(longest: int) -> None:
+    """The root's attribute holds a part of it; a collector has the whole run all the same."""
+    captured = captured_under(SpanLimits(max_attribute_length=longest))
+    before = spans.use(captured.tracing)
+    try:
+        fan_out(2)()
+    finally:
+        spans.use(before)
+    data = encode_spans(captured.spans).SerializeToString()
+    (received,) = otlp.traces(otlp.read_protobuf(data))
+    assert received.trace_id == captured.trace.trace_id
+    assert [event.id for event in received.events] == [event.id for event in captured.trace.events]
+    assert "no_root" not in received.flags
 
 
 def test_a_deep_chain_is_built_without_recursion() -> None:

@@ -296,6 +296,9 @@ def record_reward(  # noqa: PLR0913 - one keyword a field of the record
 ) -> None:
     """Give a reward to the current run, or later and from elsewhere to `run_id`.
 
+    One for a run that is over goes to the exporters of traces and, as a log event, to the
+    logger provider that `configure` knows; where there is neither it is lost, and counted.
+
     Args:
         component: Its name, such as `correctness`.
         value: The number; finite.

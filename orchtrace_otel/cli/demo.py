@@ -16,7 +16,6 @@ from rich.text import Text
 
 import orchtrace_otel as orchtrace
 from orchtrace_otel import adapter as adapters
-from orchtrace_otel.cli._checks import cannot_connect, without_password
 from orchtrace_otel.cli._console import (
     clean,
     console,
@@ -26,6 +25,7 @@ from orchtrace_otel.cli._console import (
     tell,
     tell_text,
 )
+from orchtrace_otel.cli._endpoints import cannot_connect, without_password
 from orchtrace_otel.cli._summary import summarise, table
 from orchtrace_otel.errors import ConfigError, MissingDependencyError
 from orchtrace_otel.exporter import open_exporter

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Final
 import click
 from rich.text import Text
 
-from orchtrace_otel.cli._checks import Finding, what_is_configured, what_is_installed
+from orchtrace_otel.cli._checks import what_is_configured, what_is_installed
 from orchtrace_otel.cli._console import clean, out_json, tell_text
+from orchtrace_otel.cli._finding import Finding
 from orchtrace_otel.cli._summary import counted
 from orchtrace_otel.errors import ConfigError
 from orchtrace_otel.settings import Settings, misspelled

@@ -12,14 +12,11 @@ from typing import ClassVar
 import pytest
 
 from orchtrace_otel import adapter as adapters
-from orchtrace_otel.cli import _checks
-from orchtrace_otel.cli._checks import (
-    Finding,
-    cannot_connect,
-    what_is_configured,
-    what_is_installed,
-    without_password,
-)
+from orchtrace_otel import exporter as exporters
+from orchtrace_otel.cli import _endpoints
+from orchtrace_otel.cli._checks import what_is_configured, what_is_installed
+from orchtrace_otel.cli._endpoints import cannot_connect, without_password
+from orchtrace_otel.cli._finding import Finding
 from orchtrace_otel.settings import Settings
 from orchtrace_otel.tables.arrow import pyarrow
 
@@ -160,7 +157,7 @@ def test_the_exporters_of_spans_are_looked_at(
     value: str, level: str, said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What each name does, also where an endpoint says otherwise; and only that is told."""
-    monkeypatch.setattr(_checks, "cannot_connect", lambda url: "Connection refused")
+    monkeypatch.setattr(_endpoints, "cannot_connect", lambda url: "Connection refused")
     finding = found("OTEL_TRACES_EXPORTER", OTEL_TRACES_EXPORTER=value)
     assert (finding.level, bool(finding.advice)) == (level, level != "ok")
     assert finding.found.startswith(said)
@@ -178,7 +175,7 @@ def test_an_exporter_that_does_not_load_is_told(
     """Installed is not enough."""
     variable = f"OTEL_{signal.upper()}_EXPORTER"
     entry = EntryPoint("mine", "not_here:Exporter", f"opentelemetry_{signal}_exporter")
-    monkeypatch.setattr(_checks, "installed", lambda signal: {"mine": entry})
+    monkeypatch.setattr(_endpoints, "installed", lambda signal: {"mine": entry})
     finding = found(variable, **{variable: "mine"})
     assert finding.level == "wrong"
     assert finding.found.startswith("not_here:Exporter does not load: ModuleNotFoundError")
@@ -197,7 +194,7 @@ def test_the_way_of_late_rewards_to_a_collector_is_looked_at(
     value: str, level: str, said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Spans may arrive without it, and verdicts not."""
-    monkeypatch.setattr(_checks, "cannot_connect", lambda url: None)
+    monkeypatch.setattr(_endpoints, "cannot_connect", lambda url: None)
     finding = found(
         "OTEL_LOGS_EXPORTER",
         OTEL_LOGS_EXPORTER=value,
@@ -275,7 +272,7 @@ def test_an_exporter_that_refuses_its_settings_is_told(monkeypatch: pytest.Monke
         msg = "no such compression"
         raise ValueError(msg)
 
-    monkeypatch.setattr(_checks.exporters, "open_exporter", refuse)
+    monkeypatch.setattr(exporters, "open_exporter", refuse)
     environ = {
         "OTEL_EXPORTER_OTLP_ENDPOINT": f"http://{NOT_HERE}",
         "ORCHTRACE_EXPORTERS": "jsonl:traces/",
@@ -362,7 +359,7 @@ def test_adapters_are_told(
     entry = EntryPoint("some", "nowhere:Adapter", adapters.GROUP)
     if kind is not None:
         monkeypatch.setattr(EntryPoint, "load", lambda self: kind)
-    monkeypatch.setattr(_checks.adapters, "registered", lambda: {"some": entry})
+    monkeypatch.setattr(adapters, "registered", lambda: {"some": entry})
     [finding] = [one for one in what_is_installed() if one.topic == "adapters"]
     assert (finding.level, finding.found.startswith(told)) == (level, True)
     assert ("pip install 'orchtrace-otel[absent]'" in finding.advice) == (kind is not None)

@@ -61,6 +61,7 @@ class _Configured:
 
 
 _SPANS: Final = "spans_undelivered"
+_EVALUATIONS: Final = "evaluations_undelivered"
 _CONTENT_SECONDS: Final = 10.0
 """How long a shutdown waits for the store of content."""
 
@@ -194,7 +195,7 @@ def _evaluations(given: LoggerProvider | None, settings: Settings) -> Evaluation
         return _now.evaluations
     of_all = Evaluations()
     made = None if of_all.is_heard else log_events(settings)
-    return of_all if made is None else Evaluations(made, is_ours=True)
+    return of_all if made is None else Evaluations(made.provider, made.exporters)
 
 
 def _check_provider(what: str, method: str, given: object) -> None:
@@ -314,6 +315,8 @@ def losses() -> Mapping[str, int]:
     for receiver in configured.exporters:
         for what, count in dropped_by(receiver).items():
             lost[what] = lost.get(what, 0) + count
+    if configured.evaluations.lost:
+        lost[_EVALUATIONS] = configured.evaluations.lost
     for exporter in _span_exporters(configured.provider):
         spans_lost: object = getattr(exporter, "lost", 0)
         if isinstance(spans_lost, int) and spans_lost:

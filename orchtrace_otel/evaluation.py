@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import TypeAlias
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, TypeAlias
 
 from opentelemetry._logs import LoggerProvider, get_logger_provider
 from opentelemetry.context import Context
@@ -19,6 +19,9 @@ from orchtrace_otel import attributes as a
 from orchtrace_otel._guard import guarded
 from orchtrace_otel.model import Reward, Trace
 
+if TYPE_CHECKING:
+    from orchtrace_otel.provider import Counted
+
 Values: TypeAlias = dict[str, str | float]
 
 
@@ -27,12 +30,14 @@ class Evaluations:
 
     Args:
         provider: Where the events go; the global logger provider unless given.
-        is_ours: Whether it was made here, and ends with us.
+        exporters: What it exports to, where it was made here; it ends with us then.
     """
 
-    def __init__(self, provider: LoggerProvider | None = None, *, is_ours: bool = False) -> None:
+    def __init__(
+        self, provider: LoggerProvider | None = None, exporters: Sequence[Counted] = ()
+    ) -> None:
         self._provider = provider
-        self._is_ours = is_ours
+        self._exporters = exporters
         self._logger = (provider or get_logger_provider()).get_logger(a.SCOPE)
 
     @property
@@ -41,19 +46,26 @@ class Evaluations:
         provider = self._provider or get_logger_provider()
         return not type(provider).__module__.startswith("opentelemetry._logs")
 
+    @property
+    def lost(self) -> int:
+        """How many events did not arrive, of a provider that was made here."""
+        return sum(exporter.lost for exporter in self._exporters)
+
     def flush(self, timeout_s: float) -> bool:
-        """Wait until what was told is with the exporters; False where time ran out.
+        """Wait until what was told is with the exporters; False where some of it is lost or waits.
 
         Args:
             timeout_s: Seconds to wait at most.
         """
+        before = self.lost
         flush: Callable[[int], bool] | None = getattr(self._provider, "force_flush", None)
-        return flush is None or flush(int(timeout_s * 1_000)) is not False
+        in_time = flush is None or flush(int(timeout_s * 1_000)) is not False
+        return in_time and self.lost == before
 
     def shutdown(self) -> None:
         """Deliver what was told, where the provider is ours."""
         end: Callable[[], None] | None = getattr(self._provider, "shutdown", None)
-        if self._is_ours and end is not None:
+        if self._exporters and end is not None:
             end()
 
     @guarded

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from inspect import signature
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, cast
 
 from opentelemetry.sdk.trace import TracerProvider
 
@@ -43,13 +43,46 @@ def made_here(
     return made, wanted + _opened("traces", settings.span_exporters)
 
 
-def log_events(settings: Settings) -> LoggerProvider | None:
+class Counted:
+    """An exporter of log events, and how many did not reach where they go.
+
+    The official ones tell it in the log alone. It has what processors ask of an exporter,
+    whatever the release of the SDK calls the class of one.
+
+    Attributes:
+        lost: Log events that it gave up.
+    """
+
+    def __init__(self, exporter: Any) -> None:
+        self._exporter = exporter
+        self.lost = 0
+
+    def export(self, batch: Sequence[Any]) -> Any:
+        """Export log events, and count them where that fails."""
+        result = self._exporter.export(batch)
+        if result.name != "SUCCESS":
+            self.lost += len(batch)
+        return result
+
+    def shutdown(self) -> None:
+        """Let go of the destination."""
+        self._exporter.shutdown()
+
+
+class LogEvents(NamedTuple):
+    """A provider of log events that was made here, and what it exports to."""
+
+    provider: LoggerProvider
+    exporters: list[Counted]
+
+
+def log_events(settings: Settings) -> LogEvents | None:
     """Make a provider of log events for rewards; None where the environment asks for none.
 
     Raises:
         ConfigError: If the SDK refuses what a variable holds, or an exporter does not open.
     """
-    exporters = _opened("logs", settings.log_exporters)
+    exporters = [Counted(one) for one in _opened("logs", settings.log_exporters)]
     if not exporters:
         return None
     # Slow to import, and few ask for it.
@@ -59,10 +92,10 @@ def log_events(settings: Settings) -> LoggerProvider | None:
     made = LoggerProvider(shutdown_on_exit=False)
     for exporter in exporters:
         try:
-            made.add_log_record_processor(BatchLogRecordProcessor(exporter))
+            made.add_log_record_processor(BatchLogRecordProcessor(cast("Any", exporter)))
         except ValueError as error:
             raise _refused(error) from error
-    return made
+    return LogEvents(made, exporters)
 
 
 def _made(meter_provider: MeterProvider | None) -> TracerProvider:

@@ -151,6 +151,20 @@ def test_a_late_reward_that_nobody_hears_is_told() -> None:
     ]
 
 
+def test_log_events_that_do_not_arrive_are_counted_and_a_flush_says_so() -> None:
+    """The official exporters tell it in the log, and give up; nobody listens here."""
+    told = run(
+        TEAM + LATE,
+        OTEL_LOGS_EXPORTER="otlp",
+        OTEL_EXPORTER_OTLP_ENDPOINT="http://127.0.0.1:9",
+        OTEL_EXPORTER_OTLP_TIMEOUT="1",
+    )
+    assert "False {'evaluations_undelivered': 1}\n" in told
+    assert (
+        "orchtrace lost data in this process, beyond the runs: evaluations_undelivered: 1" in told
+    )
+
+
 def test_an_exporter_of_log_events_that_is_not_installed_is_left_out() -> None:
     """As one of spans is."""
     assert "OTEL_LOGS_EXPORTER must name exporters of log events that are installed" in run(

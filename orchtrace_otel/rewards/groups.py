@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -186,14 +186,22 @@ class Groups:
         outcome = facts.outcome
         if outcome is None or not math.isfinite(outcome.value):
             return False
-        for key, times in _memberships(facts).items():
-            if sign < 0:
-                self[key].discard(outcome.value, times)
-                if not self._groups[key].n:
-                    del self._groups[key]
-            else:
+        counts = _memberships(facts)
+        if sign < 0:
+            self._discard(counts, outcome.value)
+        else:
+            for key, times in counts.items():
                 self.add(key, outcome.value, times)
         return True
+
+    def _discard(self, counts: Mapping[Key, int], value: float) -> None:
+        left = {key: replace(self[key]) for key in counts}
+        for key, group in left.items():  # all of it, or nothing
+            group.discard(value, counts[key])
+        self._groups |= left
+        for key, group in left.items():
+            if not group.n:
+                del self._groups[key]
 
     def advantages(self, trace: Trace) -> dict[Key, dict[str, float]]:
         """What GRPO and RLOO give a run that was observed, for each of its groups.
@@ -221,10 +229,12 @@ class Groups:
 
     @classmethod
     def from_json(cls, documents: Iterable[Mapping[str, Any]]) -> Groups:
-        """Read what `to_json` wrote."""
+        """Read what `to_json` wrote, or what several wrote one behind the other."""
         made = cls()
         for document in documents:
-            made._groups[tuple(document["key"])] = Group.from_dict(document)
+            made._groups.setdefault(tuple(document["key"]), Group()).merge(
+                Group.from_dict(document)
+            )
         return made
 
 

@@ -130,6 +130,26 @@ def test_a_run_can_be_forgotten():
     assert len(groups) == 0
 
 
+def test_a_run_that_was_not_observed_is_not_forgotten_in_part():
+    """What it shares with those that were stays as it is, down to the last group."""
+    groups = Groups()
+    groups.observe(run(1, 0.1, {"ann": 1}))
+    held = groups.to_json()
+    with pytest.raises(ValueError, match="taken out of it"):
+        groups.forget(run(2, 0.1, {"ann": 3}))
+    assert groups.to_json() == held
+
+
+def test_what_several_processes_wrote_is_read_at_once():
+    """One list behind the other is what merging them gives."""
+    one, other = Groups(), Groups()
+    one.observe(run(1, 0.1, {"ann": 3}))
+    other.observe(run(2, 0.2, {"ann": 1}))
+    both = Groups.from_json([*one.to_json(), *other.to_json()])
+    one.merge(other)
+    assert both.to_json() == one.to_json()
+
+
 def test_processes_hand_their_groups_on_as_json():
     """Nothing is lost on the way: the merged groups are those of one process."""
     alone, one, two = Groups(), Groups(), Groups()

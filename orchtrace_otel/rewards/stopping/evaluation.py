@@ -245,12 +245,14 @@ def _by_chance(
     kept = [draw for draw in draws if draw is not None]
     if len(kept) < len(draws):
         return found
+    why = f"{found.why}; the log could not have done the same there: no overlap"
     if any(lacks_overlap(draw) for draw in kept):
-        why = f"{found.why}; the log could not have done the same there: no overlap"
         return replace(found, why=why)
     weights = np.array([weight(draw) for draw in kept])
     worth = np.array([draw.worth for draw in kept])
     robust = np.array([doubly_robust(draw) for draw in kept])
+    if not np.isfinite([weights, robust]).all():  # it could, but in no number of runs
+        return replace(found, why=why)
     total = float(weights.sum())
     tasks = [course.task for course in courses]
     low, high = interval(robust, np.ones(len(kept)), tasks) or (None, None)

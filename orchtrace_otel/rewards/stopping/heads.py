@@ -15,6 +15,9 @@ from orchtrace_otel.errors import StoppingError
 
 Tree: TypeAlias = "float | tuple[int, float, Tree, Tree]"
 
+GREATEST: Final = 1e100
+"""How far from 0 a value may be that a model gives; what is summed of it is finite."""
+
 MOST_TREES: Final = 1_000
 DEEPEST: Final = 12
 
@@ -150,6 +153,11 @@ def read_head(what: str, document: object, width: int) -> Head:
         weights, low, high = parts
         if not len(weights) == len(low) == len(high) == width:
             _refuse(f"{what}.weights, .low and .high must have {width} numbers each", len(weights))
+        reaches = (
+            abs(weight) * (abs(least) + abs(most))
+            for weight, least, most in zip(weights, low, high, strict=True)
+        )
+        _check_reach(what, abs(bias), *reaches)
         return Linear(bias, weights, low, high)
     if found.get("kind") != "trees":
         _refuse(f"{what}.kind must be 'linear' or 'trees'", found.get("kind"))
@@ -157,11 +165,9 @@ def read_head(what: str, document: object, width: int) -> Head:
     grown = cast("list[object]", trees) if isinstance(trees, list) else None
     if grown is None or len(grown) > MOST_TREES:
         _refuse(f"{what}.trees must be a list of at most {MOST_TREES} trees", found.get("trees"))
-    return Trees(
-        bias,
-        tuple(_tree(f"{what}.trees[{n}]", one, width, DEEPEST) for n, one in enumerate(grown)),
-        width,
-    )
+    held = tuple(_tree(f"{what}.trees[{n}]", one, width, DEEPEST) for n, one in enumerate(grown))
+    _check_reach(what, abs(bias), *(max(map(abs, _leaves(tree))) for tree in held))
+    return Trees(bias, held, width)
 
 
 def read_curve(what: str, document: object) -> Curve:
@@ -176,6 +182,8 @@ def read_curve(what: str, document: object) -> Curve:
         _refuse(f"{what} must have as many x as y, and at least one", (len(x), len(y)))
     if list(x) != sorted(x) or list(y) != sorted(y):
         _refuse(f"{what} must rise", "a curve that falls")
+    if y[0] < 0 or y[-1] > 1:
+        _refuse(f"{what}.y must be from 0 to 1", (y[0], y[-1]))
     return Curve(x, y)
 
 
@@ -200,6 +208,23 @@ def numbers(what: str, values: object) -> tuple[float, ...]:
         _refuse(f"{what} must be a list of numbers", type(values).__name__)
     held = cast("list[object]", values)
     return tuple(number(f"{what}[{place}]", value) for place, value in enumerate(held))
+
+
+def modest(what: str, value: object) -> float:
+    """Read a number that may be added to what a model gives.
+
+    Raises:
+        StoppingError: If it is none.
+    """
+    found = number(what, value)
+    _check_reach(what, abs(found))
+    return found
+
+
+def _check_reach(what: str, *parts: float) -> None:
+    reach = sum(parts)
+    if not reach <= GREATEST:
+        _refuse(f"{what} must give values at most {GREATEST:g} from 0", reach)
 
 
 def _is_finite(value: float) -> bool:

@@ -18,6 +18,7 @@ from orchtrace_otel.model import read_json
 from orchtrace_otel.rewards.stopping.heads import (
     Curve,
     Head,
+    modest,
     number,
     read_curve,
     read_head,
@@ -206,12 +207,12 @@ class StopValue:
         width = len(names)
         return cls(
             names,
-            number("cost", found.get("cost")),
+            modest("cost", found.get("cost")),
             read_head("q", found.get("q"), width),
             read_curve("calibration", found.get("calibration")),
             read_head("gain", found.get("gain"), width + 1),
             read_head("spread", found.get("spread"), width + 1),
-            number("margin", found.get("margin")),
+            modest("margin", found.get("margin")),
             _numbers("baselines", found.get("baselines")),
             _numbers("facts", found.get("facts")),
         )

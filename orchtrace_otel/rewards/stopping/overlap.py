@@ -35,6 +35,8 @@ class Draw(NamedTuple):
 def weight(draw: Draw) -> float:
     """Return how many runs this one stands for under the other policy; 0 where they differ.
 
+    Infinite where that is more than a float holds.
+
     Example:
         >>> round(weight(Draw((0.3, 0.5), 1, 1, 0.5)), 3)
         2.857
@@ -42,7 +44,8 @@ def weight(draw: Draw) -> float:
     if draw.target != draw.stopped:
         return 0.0
     on = math.prod(1.0 - h for h in draw.hazard[: draw.stopped])
-    return 1.0 / (on * draw.hazard[draw.stopped])
+    chance = on * draw.hazard[draw.stopped]
+    return 1.0 / chance if chance else math.inf
 
 
 def doubly_robust(draw: Draw) -> float:
@@ -73,8 +76,11 @@ def effective_size(weights: Sequence[float]) -> float:
         >>> effective_size([2.0, 0.0, 2.0, 0.0])
         2.0
     """
-    squares = math.fsum(one * one for one in weights)
-    return math.fsum(weights) ** 2 / squares if squares else 0.0
+    most = max(weights, default=0.0)
+    if not most:
+        return 0.0
+    shares = [one / most for one in weights]  # whose squares a float holds
+    return math.fsum(shares) ** 2 / math.fsum(one * one for one in shares)
 
 
 def lacks_overlap(draw: Draw) -> bool:

@@ -16,8 +16,8 @@ from orchtrace_otel.model import Event, Trace
 ANSWER_NOW: Final = "answer_now"
 """Event key, and component of a reward whose target is the event: success of stopping there."""
 
-_GREATEST: Final = 1e100
-"""Larger ones have no sum of squares that a float can hold."""
+_GREATEST: Final = 1e30
+"""Trees are grown in single precision, in which sums of many must be finite."""
 
 LIMITS: Final = frozenset({"max_steps", "token_budget", "time_budget"})
 """Stop reasons of runs that nobody could have let go on."""
@@ -213,7 +213,7 @@ def _features(trace: Trace, event: str, seen: object) -> Mapping[str, float]:
         raise StoppingError(msg)
     features: dict[str, float] = {}
     for name, value in cast("Mapping[str, Any]", seen).items():
-        # Sums of squares must be finite, too. NaN is below nothing.
+        # NaN is below nothing.
         if not isinstance(value, (int, float)) or not abs(value) <= _GREATEST:
             msg = (
                 f"feature {name!r} of event {event!r} of run {trace.trace_id!r} must be a "
@@ -231,7 +231,7 @@ def _grade(trace: Trace, event: str, value: Any, what: str = ANSWER_NOW) -> floa
     if not isinstance(value, (int, float)) or not 0 <= value <= 1:
         msg = (
             f"{what} of event {event!r} of run {trace.trace_id!r} must be a number from 0 to 1, "
-            f"got {value!r}; leave it out where it is not known"
+            f"got {_spelled(value)}; leave it out where it is not known"
         )
         raise StoppingError(msg)
     return float(value)

@@ -43,6 +43,14 @@ def test_weights_and_estimates_are_the_sheets() -> None:
     assert effective_size(weights) == pytest.approx(2)
 
 
+def test_stops_that_hardly_ever_happen_are_counted_without_overflow() -> None:
+    """Squares of their weights are more than a float holds; so may the weights be."""
+    rare = weight(Draw((1e-300,), 0, 0, 0.5))
+    assert rare == pytest.approx(1e300)
+    assert effective_size([rare, rare, 0.0]) == pytest.approx(2)
+    assert weight(Draw((1 - 2**-53,) * 30 + (1e-300,), 30, 30, 0.5)) == float("inf")
+
+
 def test_doubly_robust_is_right_when_either_part_is() -> None:
     """With the right hazards a wrong model still gives the truth on average."""
     said = (0.9, 0.1, 0.3)
@@ -149,6 +157,19 @@ def test_a_log_that_always_stops_there_has_no_overlap() -> None:
         "in 2 of 2 runs it goes on past the log's stop; the log could not have done the same "
         "there: no overlap"
     )
+
+
+def test_a_log_that_stops_there_in_no_number_of_runs_has_no_overlap() -> None:
+    """A weight that no float holds is no number, and no estimate is made of it."""
+    runs = [
+        course([0.5, 0.6], run=f"r{n}", task=f"t{n}", hazard=[1e-320, 1e-320]) for n in range(2)
+    ]
+    runs.append(course([0.5], run="r2", task="t2", hazard=[0.5]))
+    found = row(evaluate(model(2), runs), "fitted").alone
+    assert found is not None
+    assert (found.value, found.ips) == (None, None)
+    assert found.why is not None
+    assert found.why.endswith("no overlap")
 
 
 def test_all_baselines_stand_beside_it() -> None:

@@ -159,6 +159,9 @@ DAMAGES = [
     (damaged("q", "weights", to=[1.0]), "q.weights, .low and .high must have 2 numbers each"),
     (damaged("calibration", "x", to=[1.0, 0.0]), "calibration must rise"),
     (damaged("calibration", "y", to=[]), "calibration must have as many x as y"),
+    (damaged("calibration", "y", to=[0.0, 1.5]), "calibration.y must be from 0 to 1"),
+    (damaged("calibration", "y", to=[-0.5, 1.0]), "calibration.y must be from 0 to 1"),
+    (damaged("gain", "bias", to=1e300), "gain must give values at most 1e+100 from 0"),
     (damaged("gain", "trees", to={}), "gain.trees must be a list of at most 1000 trees"),
     (damaged("gain", "trees", to=[0.0] * 1001), "gain.trees must be a list of at most 1000"),
     (

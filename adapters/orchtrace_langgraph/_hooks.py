@@ -139,6 +139,18 @@ def put_checkpoint(wrapped: Wrapped, loop: Any, args: Args, kwargs: Kwargs) -> A
     return wrapped(*args, **kwargs)
 
 
+def acall(wrapped: Wrapped, _: Any, args: Args, kwargs: Kwargs) -> Any:
+    """Wrap `_acall`: notes where a task is called, which an asyncio task of its own takes in."""
+    before = _tasks.CALLING.set(_calling())
+    try:
+        return wrapped(*args, **kwargs)
+    finally:
+        _tasks.CALLING.reset(before)
+
+
+_calling: Final = guarded(_tasks.place)
+
+
 def accept_push(wrapped: Wrapped, loop: Any, args: Args, kwargs: Kwargs) -> Any:
     """Wrap `PregelLoop.accept_push`: takes in a called task, unless it need not run again."""
     pushed = wrapped(*args, **kwargs)
@@ -261,6 +273,7 @@ HOOKS: Final[tuple[tuple[str, str, Wrapper, bool], ...]] = (
     (f"{_LOOPS}:PregelLoop", "tick", tick, False),
     (f"{_LOOPS}:PregelLoop", "after_tick", after_tick, False),
     (f"{_LOOPS}:PregelLoop", "accept_push", accept_push, False),
+    ("langgraph.pregel._runner", "_acall", acall, False),
     (f"{_LOOPS}:SyncPregelLoop", "match_cached_writes", match_cached, False),
     (f"{_LOOPS}:AsyncPregelLoop", "amatch_cached_writes", amatch_cached, False),
     (f"{_LOOPS}:SyncPregelLoop", "schedule_error_handler", schedule_error_handler, True),

@@ -169,15 +169,14 @@ class GraphRun:
     def called(self, host: Any, caller_host: Any) -> None:
         """Take in a task that another task called, in the functional API."""
         task = self._add(host, {host.name: host.proc})
-        caller = self.tasks.get(caller_host.id)
-        if caller is None or caller.activation is None:
+        task.caller = self.tasks.get(caller_host.id)
+        place = task.place = _tasks.place()
+        if place is None:
             task.edges = [("causal", self.activation.opened)]
             return
-        task.caller = caller
-        instance, is_new = caller.activation.busy(task.known.agent)
-        task.instance = instance
+        task.instance, is_new = place.scope.activation.busy(task.known.agent)
         task.opens = "spawn" if is_new else "delegate"
-        task.edges = caller.activation.flow.take("spawn" if is_new else "causal")
+        task.edges = place.flow.take("spawn" if is_new else "causal")
 
     def handles(self, host: Any, failed_host: Any) -> None:
         """Take in the task of an error handler: it follows from what failed."""
@@ -204,14 +203,13 @@ class GraphRun:
             if task is None or task.activation is not None or task.known.is_hidden:
                 continue
             _tasks.waiting.pop(id(host), None)
-            caller = task.caller.activation if task.caller is not None else None
+            place = task.place
+            caller = self.activation if place is None else place.scope.activation
             facts: dict[str, Value] = {a.DECISION_NAME: "cache", a.CHOSEN: (plain_text(task.name),)}
-            mark = spans.instant(
-                caller or self.activation, "decide", edges=task.edges, attributes=facts
-            )
+            mark = spans.instant(caller, "decide", edges=task.edges, attributes=facts)
             task.ended = (mark,)
-            if caller is not None:
-                caller.flow.returned(mark)
+            if place is not None:
+                place.flow.returned(mark)
                 caller.release(task.known.agent, task.instance or "")
 
     def _add(self, host: Any, nodes: Mapping[str, Any]) -> Task:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from asyncio import CancelledError
 from contextvars import ContextVar, Token
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 from uuid import UUID
 
 from opentelemetry import context as otel_context
@@ -15,8 +15,8 @@ from orchtrace_langgraph._pauses import asked
 from orchtrace_otel import attributes as a
 from orchtrace_otel import spans
 from orchtrace_otel._guard import guarded
-from orchtrace_otel.flow import Edge, Mark
-from orchtrace_otel.spans import Activation, Value
+from orchtrace_otel.flow import Edge, Flow, Mark
+from orchtrace_otel.spans import Activation, Scope, Value
 
 if TYPE_CHECKING:
     from orchtrace_langgraph._decisions import Decision
@@ -51,6 +51,13 @@ class Handoffs:
         self.made: dict[str | int, Mark] = {}
 
 
+class Place(NamedTuple):
+    """Where a task is called: an activation or a tool call, and the flow that it returns to."""
+
+    scope: Scope
+    flow: Flow
+
+
 class Task:
     """One task of a step.
 
@@ -70,7 +77,8 @@ class Task:
         by: The agent that handed over to it.
         instance: Which life of the agent it is.
         activation: Its activation, once it runs.
-        caller: The task that called it, in the functional API.
+        caller: The task in which it was called, in the functional API.
+        place: Where in it that was.
         handoffs: What is known of its hand-offs, once there may be one.
         inside: Runs of graphs that it, or what it calls, has open.
         decisions: What its routers chose, by router, and where its command goes, by None.
@@ -96,6 +104,7 @@ class Task:
         "known",
         "name",
         "opens",
+        "place",
         "run",
         "turns",
     )
@@ -116,6 +125,7 @@ class Task:
         self.instance: str | None = None
         self.activation: Activation | None = None
         self.caller: Task | None = None
+        self.place: Place | None = None
         self.handoffs: Handoffs | None = None
         self.by: str | None = None
         self.decisions: dict[int | None, Decision] | None = None
@@ -153,6 +163,18 @@ Entered = tuple[Token["Task | None"], Token[Context]]
 CURRENT: Final[ContextVar[Task | None]] = ContextVar("orchtrace_langgraph_task", default=None)
 """The task whose code runs here."""
 
+CALLING: Final[ContextVar[Place | None]] = ContextVar("orchtrace_langgraph_calling", default=None)
+"""Where a task is being called that is taken in elsewhere."""
+
+
+def place() -> Place | None:
+    """Return where a task is called now."""
+    scope = spans.scope_of(otel_context.get_current())
+    noted = CALLING.get()
+    if noted is not None and noted.scope is scope:
+        return noted
+    return None if scope is None else Place(scope, scope.flow.here())
+
 
 def here() -> Task | None:
     """Return the task whose code runs here; none in a graph that the host wants left alone."""
@@ -180,10 +202,9 @@ def enter(task: Task) -> Entered:
 
 
 def _open(task: Task, edges: list[Edge]) -> Activation:
-    run, known = task.run, task.known
-    caller = None if task.caller is None else task.caller.activation
+    run, known, place = task.run, task.known, task.place
     activation = spans.open_activation(
-        caller or run.activation,
+        run.activation if place is None else place.scope.activation,
         known.agent,
         opens=task.opens,
         instance=task.instance,
@@ -191,7 +212,7 @@ def _open(task: Task, edges: list[Edge]) -> Activation:
         role=known.role,
         edges=[*edges, *task.informed] if task.informed else edges,
         attributes=task.facts,
-        context=run.context if caller is None else None,
+        context=run.context if place is None else place.scope.context,
     )
     # The decorated function that the node runs finds itself named here and opens nothing.
     activation.owner = known.plan
@@ -216,9 +237,9 @@ def leave(task: Task, entered: Entered | None, error: BaseException | None) -> N
         activation.end("ok")
     else:
         _fail(task, activation, error)
-    if task.caller is not None and task.caller.activation is not None:
-        task.caller.activation.flow.returned(activation.closed)
-        task.caller.activation.release(activation.agent, activation.instance)
+    if task.place is not None:
+        task.place.flow.returned(activation.closed)
+        task.place.scope.activation.release(activation.agent, activation.instance)
 
 
 def restore(where: ContextVar[T], place: Token[T], token: Token[Context]) -> None:

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import pytest
 from langchain_core.language_models import FakeListChatModel
+from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.func import entrypoint, task
 from langgraph.graph import END, START, StateGraph
@@ -266,6 +267,77 @@ def test_functional_tasks_are_spawned_by_their_caller(traced, read, is_async):
     last = next(e for e in traced.trace.events if e.verb == "delegate")
     returns = [edge.type for edge in traced.trace.edges if edge.dst == last.id]
     assert sorted(returns) == ["causal", "return", "return"]
+
+
+@task
+def work(n):
+    return n
+
+
+@task(name="work")
+async def awork(n):
+    return n
+
+
+@orchtrace.agent("helper")
+def helps():
+    return work(1).result()
+
+
+@orchtrace.agent("helper")
+async def ahelps():
+    return await awork(1)
+
+
+@tool
+def asks(n: int) -> int:
+    """Ask a task."""
+    return work(n).result()
+
+
+@tool("asks")
+async def aasks(n: int) -> int:
+    """Ask a task."""
+    return await awork(n)
+
+
+def calls(state):
+    helps()
+    asks.invoke({"n": 2})
+    work(3).result()
+    asks.invoke({"n": 4})
+
+
+async def acalls(state):
+    await ahelps()
+    await aasks.ainvoke({"n": 2})
+    await awork(3)
+    await aasks.ainvoke({"n": 4})
+
+
+@pytest.mark.parametrize("node", [calls, acalls], ids=["sync", "async"])
+def test_a_functional_task_is_spawned_by_the_agent_or_the_tool_call_around(traced, read, node):
+    """What came back enters what is done next where it was called, before or after a tool."""
+    graph = graph_of((START, "node"), nodes={"node": node})
+    asyncio.run(graph.ainvoke({})) if node is acalls else graph.invoke({})
+    assert read.outline(traced.trace)[2:] == [
+        "2 helper#1 spawn <- spawn 1",
+        "3 work#1 spawn <- spawn 2",
+        "4 work#1 return",
+        "5 helper#1 return <- return 4",
+        "6 node#1 tool_call asks <- causal 1, return 5",
+        "7 work#2 spawn <- spawn 6",
+        "8 work#2 return",
+        "9 node#1 tool_result asks <- return 8",
+        "10 work#2 delegate <- causal 1, tool_dependency 9",
+        "11 work#2 return",
+        "12 node#1 tool_call asks <- causal 1, return 11",
+        "13 work#2 delegate <- causal 12",
+        "14 work#2 return",
+        "15 node#1 tool_result asks <- return 14",
+        "16 node#1 return <- tool_dependency 15",
+        "17 LangGraph#1 stop information_complete <- return 16",
+    ]
 
 
 def test_an_interrupt_pauses_and_the_resumed_run_goes_on(traced, read):

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import math
-from statistics import NormalDist, fmean, variance
+from statistics import fmean, variance
 from typing import TYPE_CHECKING, Final, NamedTuple
+
+from orchtrace_otel.rewards.student import NORMAL, student
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-CONFIDENCE: Final = 0.95
-
-_Z: Final = NormalDist().inv_cdf(0.5 + CONFIDENCE / 2)
-_FEW: Final = (12.706, 4.303, 3.182, 2.776)
-"""Student's quantiles for one to four degrees of freedom, where the series is too short."""
 
 _HALVES: Final = (-1.0, -0.5, 0.0, 0.5, 1.0)
 """What the mean of two differences of zeros and ones may be."""
@@ -130,7 +126,9 @@ def gain(added: Sequence[float]) -> Estimate:
         return found
     n = found.n + 2
     center = math.fsum(added) / n
-    reach = _Z * math.sqrt((math.fsum((*(one * one for one in added), 2.0)) / n - center**2) / n)
+    reach = NORMAL * math.sqrt(
+        (math.fsum((*(one * one for one in added), 2.0)) / n - center**2) / n
+    )
     ends = max(center - reach, -1.0), min(center + reach, 1.0)
     return Estimate(found.value, found.n, found.se, *ends)
 
@@ -142,28 +140,10 @@ def wilson(share: float, n: int) -> tuple[float, float]:
         >>> [round(end, 3) for end in wilson(0.6, 5)]
         [0.231, 0.882]
     """
-    spread = _Z * _Z / n
+    spread = NORMAL * NORMAL / n
     center = (share + spread / 2) / (1 + spread)
-    reach = _Z * math.sqrt(share * (1 - share) / n + spread / (4 * n)) / (1 + spread)
+    reach = NORMAL * math.sqrt(share * (1 - share) / n + spread / (4 * n)) / (1 + spread)
     return max(center - reach, 0.0), min(center + reach, 1.0)
-
-
-def student(freedom: float) -> float:
-    """Return the 97.5 % quantile of Student's distribution, by its series in 1/freedom.
-
-    Example:
-        >>> round(student(4), 2), round(student(30), 2), round(student(1e9), 2)
-        (2.78, 2.04, 1.96)
-    """
-    if freedom <= len(_FEW):
-        return _FEW[max(math.ceil(freedom), 1) - 1]
-    z, v = _Z, freedom
-    return (
-        z
-        + (z**3 + z) / (4 * v)
-        + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * v**2)
-        + (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / (384 * v**3)
-    )
 
 
 def _reaches(weight: float, share: Estimate) -> tuple[float, float]:

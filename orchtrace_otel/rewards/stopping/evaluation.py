@@ -8,6 +8,7 @@ identified gets no number, and says why.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final
@@ -31,6 +32,7 @@ from orchtrace_otel.rewards.stopping.overlap import (
     weight,
 )
 from orchtrace_otel.rewards.stopping.points import Course
+from orchtrace_otel.rewards.student import NORMAL, student
 
 DRAWS: Final = 2_000
 """Times that tasks are drawn anew for an interval."""
@@ -174,6 +176,9 @@ def interval(
 ) -> tuple[float, float] | None:
     """Return a 95 % interval of sum(above) / sum(below), drawing whole tasks anew.
 
+    Drawn anew few tasks are too much alike: with 5 the interval would hold the truth in 85
+    of 100. Both sides are widened as Student's interval is wider than the normal one.
+
     Args:
         above: What is summed above, one a run.
         below: What is summed below, one a run.
@@ -193,7 +198,9 @@ def interval(
     times = np.random.default_rng(0).multinomial(count, np.full(count, 1 / count), size=draws)
     whole = times @ bottom
     drawn: Floats = (times @ top)[whole > 0] / whole[whole > 0]
-    low, high = np.percentile(drawn, _TAILS)
+    value = float(top.sum() / bottom.sum())
+    wider = student(count - 1) / NORMAL * math.sqrt(count / (count - 1))
+    low, high = value + wider * (np.percentile(drawn, _TAILS) - value)
     return float(low), float(high)
 
 

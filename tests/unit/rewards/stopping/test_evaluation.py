@@ -97,8 +97,9 @@ def test_stopping_earlier_than_the_log_needs_no_weights() -> None:
     assert found is not None
     assert found.value == pytest.approx((0.6 - 0.2 + 0.1 - 0.2) / 2)
     assert (found.estimator, found.ess, found.censored, found.why) == ("truncation", 2, 0, None)
-    assert found.low == pytest.approx(-0.1)
-    assert found.high == pytest.approx(0.4)
+    # Two tasks say as much as two observations: Student's 12.706, not the normal 1.96.
+    assert found.low == pytest.approx(0.15 - 12.706 / 1.96 * 2**0.5 * 0.25, abs=1e-3)
+    assert found.high == pytest.approx(0.15 + 12.706 / 1.96 * 2**0.5 * 0.25, abs=1e-3)
 
 
 def test_going_on_past_the_log_gets_no_number_and_says_why() -> None:
@@ -197,6 +198,24 @@ def test_all_baselines_stand_beside_it() -> None:
     oracle = row(found, "oracle").alone
     assert oracle is not None
     assert oracle.value == pytest.approx((0.6 + 0.0) / 2)
+
+
+@pytest.mark.parametrize("count", [2, 3, 5, 10])
+def test_intervals_of_few_tasks_hold_the_truth_as_often_as_they_say(count: int) -> None:
+    """Four runs of each: of 300 experiments at least 90 of 100 hold it."""
+    dice = np.random.default_rng(1)
+    held = 0
+    for _ in range(300):
+        of_task = np.repeat(dice.normal(0, 0.3, count), 4)
+        found = interval(
+            of_task + dice.normal(0, 0.3, 4 * count),
+            np.ones(4 * count),
+            [f"t{n // 4}" for n in range(4 * count)],
+            draws=300,
+        )
+        assert found is not None
+        held += found[0] <= 0 <= found[1]
+    assert held >= 270
 
 
 def test_one_task_has_no_interval() -> None:

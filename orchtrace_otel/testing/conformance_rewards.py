@@ -7,7 +7,7 @@ import random
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from orchtrace_otel.model import ESTIMATORS, FAMILIES, UNITS, Reward, Trace
 from orchtrace_otel.rewards.contract import PLAIN, Contract, Twin, contract_of
@@ -16,6 +16,9 @@ from orchtrace_otel.testing._kit import ConformanceError, Kit, check
 from orchtrace_otel.testing._samples import foreign_traces, odd_traces, own_traces
 
 __all__ = ["ConformanceError", "RewardConformance"]
+
+_ORDERS: Final = 20
+"""Orders that are tried: in one alone a sum of floats is often what it was."""
 
 
 class RewardConformance(Kit, ABC, kit=True):
@@ -93,12 +96,14 @@ class RewardConformance(Kit, ABC, kit=True):
         shuffled = random.Random(0)  # noqa: S311 - an order, no secret
         for trace in self.traces():
             events, edges = list(trace.events[:-1]), list(trace.edges)
-            shuffled.shuffle(events)
-            shuffled.shuffle(edges)
-            other = replace(trace, events=(*events, *trace.events[-1:]), edges=tuple(edges))
-            wanted, came = self._rewards(trace), self._rewards(other)
+            wanted = self._rewards(trace)
             must = f"the trace {trace.trace_id} must have its rewards in any order: {wanted}"
-            self.must(came == wanted, must, came)
+            for _ in range(_ORDERS):
+                shuffled.shuffle(events)
+                shuffled.shuffle(edges)
+                other = replace(trace, events=(*events, *trace.events[-1:]), edges=tuple(edges))
+                came = self._rewards(other)
+                self.must(came == wanted, must, came)
 
     @check
     def test_foreign_traces_are_tolerated(self) -> None:
@@ -153,7 +158,11 @@ class RewardConformance(Kit, ABC, kit=True):
             for how in ("as they happened", "backwards", "shuffled"):
                 twin = self.online()
                 for event in events:
-                    causes = [edge.src for edge in trace.edges if edge.dst == event.id]
+                    causes = [
+                        edge.src
+                        for edge in trace.edges
+                        if edge.dst == event.id and edge.type != "temporal"
+                    ]
                     twin.add(event, causes)
                 came = call(type(self).__name__, twin.finish, trace)
                 must = f"{trace.trace_id!r} must have its rewards, events coming {how}: {wanted}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from dataclasses import replace
 from typing import Any
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 
 from orchtrace_otel.model import Edge, Event, Trace
 from orchtrace_otel.rewards import Facts, score
+from orchtrace_otel.rewards.explaining import explain
 from orchtrace_otel.rewards.families import STRUCTURAL
 from orchtrace_otel.rewards.families.orchestration.communication import message_delays, messages
 from orchtrace_otel.rewards.measures import measure
@@ -121,6 +123,23 @@ def test_parts_of_a_run_agree_with_each_other(seed):
         assert found["serial_collapse"] == 0
     if found["serial_collapse"] == -1:
         assert found["independence"] > 0
+
+
+@given(seeds)
+@settings(deadline=None)
+def test_the_parts_of_an_explanation_make_up_its_number(seed):
+    """What events are said to add to work and span is what these are, to the printed digits."""
+    trace = talking_run(seed)
+    metrics, _ = measure(trace)
+    for name in ("work", "span"):
+        explained = explain(trace, name)
+        assert explained is not None
+        parts = [float(part.counts.removesuffix(" s")) for part in explained.parts]
+        assert math.isclose(math.fsum(parts), metrics[name], rel_tol=1e-3)
+    delay = structural(trace)["message_delay"]
+    if delay is not None:
+        filled = explain(trace, "message_delay").filled.split(" s")
+        assert math.isclose(float(filled[0]) - float(filled[1].removeprefix(" - ")), delay)
 
 
 ODD = st.sampled_from([None, 7, 1.5, True, "x", (), ["x"], {"a": "b"}])

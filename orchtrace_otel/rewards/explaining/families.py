@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from orchtrace_otel.rewards.explaining.explanation import Explanation, chain, ordered, seconds
 from orchtrace_otel.rewards.families.assignments import assignments
 from orchtrace_otel.rewards.families.failures import failures
+from orchtrace_otel.rewards.families.orchestration import communication
 from orchtrace_otel.rewards.families.orchestration.collapse import why_spurious
 from orchtrace_otel.rewards.families.orchestration.communication import messages, uses
 from orchtrace_otel.rewards.families.orchestration.lineage import sibling_pairs
@@ -17,6 +18,7 @@ from orchtrace_otel.rewards.families.orchestration.parallel import (
 )
 from orchtrace_otel.rewards.families.orchestration.steps import steps_of, turns_by_place
 from orchtrace_otel.rewards.families.tools import read_uses
+from orchtrace_otel.rewards.graph import NANOSECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -144,9 +146,11 @@ def message_delay(facts: Facts) -> Explanation:
     said = {at: f"read by {len(readers)}" for at, readers in read.items()}
     chains = facts.chains or ()
     whole = max(chains, default=facts.graph.first) - facts.graph.first
+    delay = communication.message_delay.read(facts)
+    shorter = whole - round((delay if isinstance(delay, float) else 0.0) * NANOSECONDS)
     return Explanation(
         "span - span without waiting for messages",
-        f"span {seconds(whole)}, {len(read)} messages",
+        f"{seconds(whole)} - {seconds(shorter)}",
         ordered(facts, said),
     )
 
@@ -161,12 +165,14 @@ def messages_used(facts: Facts) -> Explanation:
     )
 
 
-def _tools(formula: str, name: str, yes: str, no: str) -> Callable[[Facts], Explanation]:
+def _tools(
+    formula: str, name: str, yes: str, no: str, sign: str = ""
+) -> Callable[[Facts], Explanation]:
     def explain(facts: Facts) -> Explanation:
         found: list[ToolUse] = list(read_uses(facts))
         known = {use.place: getattr(use, name) for use in found}
         said = {at: "unknown" if was is None else yes if was else no for at, was in known.items()}
-        count = f"{sum(map(bool, known.values()))} / {len(found)}"
+        count = f"{sign}{sum(map(bool, known.values()))} / {len(found)}"
         return Explanation(formula, count, ordered(facts, said))
 
     return explain
@@ -176,7 +182,7 @@ _succeeded = _tools(
     "calls that gave a result without an error / calls", "succeeded", "succeeded", "failed"
 )
 _used = _tools("calls whose result led to the answer / calls", "used", "used", "not used")
-_repeated = _tools("- calls that were made before / calls", "repeated", "repeated", "new")
+_repeated = _tools("- calls that were made before / calls", "repeated", "repeated", "new", "- ")
 
 FAMILIES: Final[Mapping[str, Callable[[Facts], Explanation]]] = {
     "r_parallel": r_parallel,

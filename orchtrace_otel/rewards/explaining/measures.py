@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 from orchtrace_otel.rewards.explaining.explanation import Explanation, chain, ordered, seconds
@@ -31,16 +32,19 @@ def work(facts: Facts) -> Explanation:
 
 def span(facts: Facts) -> Explanation:
     """The longest chain."""
-    own = facts.graph.own_work
     chains = facts.chains or ()
-    path = [place for place in chain(facts, chains) if own[place]]
     total = read_run(facts).span_ns or 0
-    filled = " + ".join(seconds(own[place]) for place in path[:8])
-    more = " + ..." if len(path) > 8 else ""  # noqa: PLR2004 - what fits a line
+    # What each adds, which is less than its own work where the chain was cut to the time gone by.
+    path = chain(facts, chains)
+    reached = [facts.graph.first, *(chains[place] for place in path)]
+    steps = zip(path, pairwise(reached), strict=True)
+    added = {place: now - before for place, (before, now) in steps if now != before}
+    filled = " + ".join(seconds(step) for step in [*added.values()][:8])
+    more = " + ..." if len(added) > 8 else ""  # noqa: PLR2004 - what fits a line
     return Explanation(
         "own work along the longest chain of causes, never more than the time gone by",
         f"{filled}{more} -> {seconds(total)}",
-        ordered(facts, {place: seconds(own[place]) for place in path}),
+        ordered(facts, {place: seconds(step) for place, step in added.items()}),
     )
 
 

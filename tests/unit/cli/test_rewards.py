@@ -195,7 +195,7 @@ def test_an_explanation_fills_the_formula_in_and_names_events(run):
         ("independence", "(3 - 1) / 3"),
         ("error_amplification", "1 / 1 - 1"),
         ("messages_used", "1 / 1"),
-        ("message_delay", "span 9 s, 1 messages"),
+        ("message_delay", "9 s - 9 s"),
         ("balance", "(A#1 4 s, B#1 6 s, C#1 2 s): mean 4 s, greatest 6 s"),
     ],
 )

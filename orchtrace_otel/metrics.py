@@ -14,7 +14,7 @@ from opentelemetry.metrics import get_meter_provider
 
 from orchtrace_otel import attributes as a
 from orchtrace_otel.model import STOP_REASONS, TOPOLOGIES
-from orchtrace_otel.rewards.records import CREDIT
+from orchtrace_otel.rewards.records import is_credit
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -88,7 +88,7 @@ class Metrics:
             if value is not None and value >= 0:
                 histogram.record(value, about)
         for reward in trace.reward_records:
-            if not reward.component.startswith(CREDIT):
+            if not is_credit(reward, trace.trace_id):
                 self._count(reward, about)
 
     def amend(self, run_id: str, reward: Reward) -> None:

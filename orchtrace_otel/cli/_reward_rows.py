@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from orchtrace_otel.cli._summary import number_of
 from orchtrace_otel.rewards.builtin import COMPONENTS
-from orchtrace_otel.rewards.records import CREDIT
+from orchtrace_otel.rewards.records import is_credit
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -87,7 +87,7 @@ def _of_run(trace: Trace) -> Iterator[Row]:
     seen: set[str] = set()
     for reward in trace.reward_records:
         seen.add(reward.component)
-        if not reward.component.startswith(CREDIT):
+        if not is_credit(reward, trace.trace_id):
             yield _of_record(reward)
     for name, value in trace.rewards.items():
         if name not in seen:

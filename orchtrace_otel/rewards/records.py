@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from orchtrace_otel.model import Reward
     from orchtrace_otel.rewards.contract import Contract
 
 _MARK: Final = ":="
@@ -52,6 +53,11 @@ def is_builtin(found: Mapping[str, Any], run_id: str) -> bool:
     """Whether a record was computed by this project from the trace, and can be again."""
     identity = found.get("id")
     return isinstance(identity, str) and is_builtin_id(identity, run_id)
+
+
+def is_credit(reward: Reward, run_id: str) -> bool:
+    """Whether a reward is a share of the run's outcome, and none that is only called like one."""
+    return reward.component.startswith(CREDIT) and is_builtin_id(reward.id, run_id)
 
 
 def is_builtin_id(identity: str, run_id: str) -> bool:

@@ -75,7 +75,7 @@ def test_a_run_is_counted_once_with_its_stop_measures_and_rewards(read):
         trace_of(
             Reward(id="1", component="task", value=1.0),
             Reward(id="2", component="tone", value=-0.5, family="R6", unit="agent", target="A"),
-            Reward(id="3", component="credit_flow", value=1.0, unit="agent", target="A"),
+            Reward(id="run:=3", component="credit_flow", value=1.0, unit="agent", target="A"),
         )
     )
     task = {
@@ -97,6 +97,13 @@ def test_a_run_is_counted_once_with_its_stop_measures_and_rewards(read):
         "orchtrace.rewards": [(task, 1), (tone, 1)],
         "orchtrace.rewards.sum": [(task, 1.0), (tone, -0.5)],
     }
+
+
+def test_a_reward_that_is_called_like_credit_is_counted(read):
+    """Shares of the outcome are left out by who computed them, not by their name."""
+    Metrics(read.provider).export(trace_of(Reward(id="u", component="credit_check", value=1.0)))
+    ((about, count),) = read.points()["orchtrace.rewards"]
+    assert (about["orchtrace.reward.component"], count) == ("credit_check", 1)
 
 
 def test_attributes_stay_few_whatever_traces_hold(read):

@@ -118,6 +118,14 @@ def test_rewards_of_many_calls_are_a_line_unless_all_is_asked_for(run):
     assert "mean of 11" in run("--explain", "step", traces=(trace,)).stdout
 
 
+def test_a_reward_that_is_called_like_credit_is_listed(run):
+    """What a user gave stands in the table, and the shares of the outcome do not."""
+    given = Reward(id="u", component="credit_check", value=0.75)
+    lines = run(traces=(fork(reward_records=[given.to_dict()]),)).stdout.splitlines()
+    named = [line.split()[:2] for line in lines if "credit_" in line]
+    assert named == [["credit_check", "0.75"]]
+
+
 def test_a_scored_file_gives_the_same_lines(run):
     """What a trace tells by itself is computed again; what users recorded is carried."""
     given = Reward(id="u", component="tone", value=-0.25, family="R6", unit="agent", target="A")

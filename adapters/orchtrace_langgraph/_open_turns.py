@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
@@ -51,9 +52,9 @@ def take(run_id: UUID) -> Turn:
     return turn
 
 
-def give_up(task: Task) -> None:
-    """Close the turns of a task that has ended: nobody else will."""
-    for run_id in tuple(task.turns or ()):
+def give_up(run_ids: Iterable[UUID]) -> None:
+    """Close turns that are still open, since nobody else will."""
+    for run_id in tuple(run_ids):
         _cancel(run_id)
 
 

@@ -10,7 +10,6 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from orchtrace_langgraph import _tasks
-from orchtrace_langgraph._open_turns import give_up
 from orchtrace_langgraph._tasks import Task
 from orchtrace_otel._guard import guarded
 
@@ -54,7 +53,6 @@ class Retries:
             return
         if task.attempt >= retry_policy.max_attempts:
             return
-        give_up(task)
         _tasks.failed(task, exc)
         if not self._tells_begin:
             _tasks.try_again(task)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar, Final
+from uuid import UUID
 
 from orchtrace_langgraph import _pauses, _tasks
 from orchtrace_langgraph._causes import (
@@ -22,6 +23,7 @@ from orchtrace_langgraph._decisions import Decision
 from orchtrace_langgraph._endings import edges_of, marks_of, outcome
 from orchtrace_langgraph._graphs import BRANCH, Graph
 from orchtrace_langgraph._handoffs import bring
+from orchtrace_langgraph._open_turns import give_up
 from orchtrace_langgraph._state import News, State
 from orchtrace_langgraph._tasks import Task
 from orchtrace_otel import attributes as a
@@ -46,6 +48,7 @@ class GraphRun:
         context: OTel context of what the orchestrator calls, made once for all tasks.
         nodes: The nodes of the graph, by name, as LangGraph has them.
         tasks: The tasks of the step, by LangGraph's id.
+        turns: LLM calls that were open when their task ended, by LangChain's id.
         is_exact: Whether this version of LangGraph tells who wrote what. Where it does
             not, a task is taken to follow from all tasks of the step before.
     """
@@ -74,6 +77,7 @@ class GraphRun:
         "graph",
         "nodes",
         "tasks",
+        "turns",
     )
 
     def __init__(  # noqa: PLR0913 - every part is known at the start
@@ -91,6 +95,7 @@ class GraphRun:
         self.activation = activation
         self.context = activation.context
         self.tasks: dict[str, Task] = {}
+        self.turns: set[UUID] = set()
         self._run = run
         self._flow = flow
         self._is_own = is_own
@@ -337,6 +342,7 @@ class GraphRun:
         """Close what the run opened; every way out of the loop comes through here."""
         if error is not None:
             bring(error, self.tasks.values(), self._outer)
+        self._end_turns()
         status, reason, detail, error = outcome(loop, error)
         edges = self._final()
         if status == "paused":
@@ -415,6 +421,13 @@ class GraphRun:
         if known is None or hosts.keys() != known.names:
             known = self.graph.channels = Channels(hosts)
         return known
+
+    def _end_turns(self) -> None:
+        """Leave LLM calls that are still open to the task around; without one, give them up."""
+        if self._outer is None:
+            give_up(self.turns)
+        elif self.turns:
+            self._outer.turns = self.turns | (self._outer.turns or set())
 
     def _let_go(self) -> None:
         """Hold on to nothing of a run that is over."""

@@ -225,7 +225,7 @@ def _open(task: Task, edges: list[Edge]) -> Activation:
 def leave(task: Task, entered: Entered | None, error: BaseException | None) -> None:
     """Close a task's activation and make current what was before."""
     if task.turns:
-        give_up(task)
+        task.run.turns |= task.turns  # what it began in the background may go on
     if entered is None:
         return
     restore(CURRENT, *entered)
@@ -288,7 +288,7 @@ def abandon(task: Task | None) -> None:
             activation = inner.activation
             if activation is not None and not activation.is_closed:
                 abandon(inner)
-                give_up(inner)
+                give_up(inner.turns or ())
                 activation.end("cancelled")
         run.end(None, CancelledError())
 

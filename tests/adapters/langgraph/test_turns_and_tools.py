@@ -3,6 +3,7 @@
 import asyncio
 import operator
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from typing import Annotated, Any
 
 import pytest
@@ -52,6 +53,15 @@ def run(node, *, is_async=False):
     graph.add_edge(START, "node")
     compiled = graph.compile()
     return asyncio.run(compiled.ainvoke({})) if is_async else compiled.invoke({})
+
+
+def chain(*nodes):
+    """A graph of nodes one after the other, which are named by their place."""
+    graph = StateGraph(State)
+    for place, node in enumerate(nodes):
+        graph.add_node(str(place), node)
+        graph.add_edge(str(place - 1) if place else START, str(place))
+    return graph.compile()
 
 
 @tool
@@ -177,6 +187,49 @@ def test_a_stream_that_is_left_ends_its_turn(traced):
     run(lambda state: {"log": [next(iter(model.stream("hello"))).content]})
     (turn,) = traced.trace.turns
     assert turn.status == "cancelled"
+
+
+@pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])
+@pytest.mark.parametrize("is_inside", [False, True], ids=["node", "graph"])
+def test_a_call_that_goes_on_after_its_node_keeps_its_tokens(traced, is_async, is_inside):
+    """One that another node waits for; it is its turn all the same."""
+    begun, go = threading.Event(), threading.Event()
+
+    class Waits(Model):
+        def _generate(self, *args, **kwargs):
+            begun.set()
+            assert go.wait(5)
+            return super()._generate(*args, **kwargs)
+
+    model = Waits(responses=[answer("said", tokens=(2, 1))])
+    calls: list[Any] = []
+
+    async def abegins(state):
+        calls.append(asyncio.create_task(model.ainvoke("hello")))
+        await asyncio.to_thread(begun.wait, 5)
+
+    async def awaits(state):
+        go.set()
+        return {"log": [(await calls[0]).content]}
+
+    def begins(state):
+        calls.append(pool.submit(model.invoke, "hello"))
+        assert begun.wait(5)
+
+    def waits(state):
+        go.set()
+        return {"log": [calls[0].result().content]}
+
+    with ThreadPoolExecutor() as pool:
+        first = chain(abegins if is_async else begins)
+        graph = chain(
+            first if is_inside else abegins if is_async else begins, awaits if is_async else waits
+        )
+        result = asyncio.run(graph.ainvoke({})) if is_async else graph.invoke({})
+    assert result == {"log": ["said"]}
+    (turn,) = traced.trace.turns
+    assert (turn.agent, turn.status) == ("0", "ok")
+    assert traced.trace.costs["tokens"] == 3
 
 
 def test_a_turn_that_fails_is_an_error_of_its_class(traced):

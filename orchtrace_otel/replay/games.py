@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from functools import cache
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from orchtrace_otel.errors import ConfigError
@@ -23,6 +23,9 @@ Causes: TypeAlias = tuple[int, ...]
 
 MOST_EXACT: Final = 12
 """Players up to which all coalitions are played: 4,096 of them."""
+
+MOST_COUNTED: Final = 1 << 14
+"""Closed coalitions up to which the orders through them are counted."""
 
 
 def free(count: int) -> Causes:
@@ -74,7 +77,7 @@ def shapley_weights(causes: Causes) -> list[Mapping[int, float]]:
     count = len(causes)
     whole = (1 << count) - 1
     closed = coalitions(causes)
-    below, above = _orders(closed, causes), _orders_left(closed, causes)
+    below, above = _orders(closed, causes), _orders_left(causes, len(closed)) or {}
     weights: list[defaultdict[int, float]] = [defaultdict(float) for _ in range(count)]
     for coalition in closed:
         for player in _next(coalition, causes):
@@ -110,9 +113,11 @@ def banzhaf_weights(causes: Causes) -> list[Mapping[int, float]]:
 def order(causes: Causes, dice: random.Random) -> tuple[list[int], list[int]]:
     """Return a random order in which causes come first, and its opposite.
 
-    Each player draws a lot, and of those whose causes are in, the one of the lowest lot is
-    next; for the opposite the one of the highest. Without causes every order is as
-    likely as any other, and the opposite is the order backwards.
+    Every such order is as likely as any other. Without causes each player draws a lot, and
+    the opposite is the order backwards. With them orders are counted, one is drawn, and the
+    opposite is as far from the last as it is from the first; where there are too many sets
+    of players to count them, neighbours of whom none leads to the other change places until
+    it does not matter where they began.
 
     Example:
         >>> import random
@@ -120,8 +125,17 @@ def order(causes: Causes, dice: random.Random) -> tuple[list[int], list[int]]:
         >>> one == other[::-1], order((0, 1), random.Random(0))
         (True, ([0, 1], [0, 1]))
     """
+    if any(causes):
+        left = _orders_left(causes, MOST_COUNTED)
+        if left is not None:
+            rank = dice.randrange(left[0])
+            return _by_rank(causes, left, rank), _by_rank(causes, left, left[0] - 1 - rank)
     lots = [dice.random() for _ in causes]
-    return _by_lot(causes, lots), _by_lot(causes, [-lot for lot in lots])
+    found = _by_lot(causes, lots), _by_lot(causes, [-lot for lot in lots])
+    if any(causes):
+        for one in found:
+            _stir(one, causes, dice)
+    return found
 
 
 def orders_needed(error: float, players: int, doubt: float = 0.05) -> int:
@@ -174,6 +188,47 @@ def advantages(means: Sequence[float], weights: Sequence[float]) -> list[float]:
     ]
 
 
+def _by_rank(causes: Causes, left: Mapping[int, int], rank: int) -> list[int]:
+    """The order of a rank among all, counted by who comes first."""
+    found: list[int] = []
+    coalition = 0
+    while len(found) < len(causes):
+        for player in _next(coalition, causes):
+            joined = coalition | 1 << player
+            if rank < left[joined]:
+                found.append(player)
+                coalition = joined
+                break
+            rank -= left[joined]
+    return found
+
+
+@lru_cache(maxsize=8)
+def _orders_left(causes: Causes, most: int) -> Mapping[int, int] | None:
+    """In how many orders the others can join each closed coalition; None for too many of those."""
+    found = [0]
+    seen = {0}
+    for coalition in found:  # grows while it is read, smaller coalitions first
+        new = {coalition | 1 << player for player in _next(coalition, causes)} - seen
+        seen |= new
+        found += sorted(new)
+        if len(found) > most:
+            return None
+    left = {found[-1]: 1}
+    for coalition in reversed(found[:-1]):
+        left[coalition] = sum(left[coalition | 1 << one] for one in _next(coalition, causes))
+    return left
+
+
+def _stir(found: list[int], causes: Causes, dice: random.Random) -> None:
+    """Let neighbours change places, each pair as often as it stays (Bubley and Dyer's walk)."""
+    for _ in range(len(found) ** 3):
+        at = dice.randrange(len(found) - 1)
+        first, second = found[at], found[at + 1]
+        if not causes[second] >> first & 1 and dice.getrandbits(1):
+            found[at], found[at + 1] = second, first
+
+
 def _by_lot(causes: Causes, lots: Sequence[float]) -> list[int]:
     found: list[int] = []
     coalition = 0
@@ -201,16 +256,3 @@ def _orders(closed: Sequence[int], causes: Causes) -> dict[int, int]:
             joined = coalition | 1 << player
             ways[joined] = ways.get(joined, 0) + ways[coalition]
     return ways
-
-
-def _orders_left(closed: Sequence[int], causes: Causes) -> dict[int, int]:
-    """In how many orders the others can join each closed coalition."""
-    whole = (1 << len(causes)) - 1
-
-    @cache
-    def left(coalition: int) -> int:
-        if coalition == whole:
-            return 1
-        return sum(left(coalition | 1 << player) for player in _next(coalition, causes))
-
-    return {coalition: left(coalition) for coalition in reversed(closed)}

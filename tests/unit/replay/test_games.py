@@ -8,6 +8,7 @@ from math import factorial
 import pytest
 
 from orchtrace_otel.errors import ConfigError
+from orchtrace_otel.replay import games
 from orchtrace_otel.replay.games import (
     advantages,
     banzhaf_weights,
@@ -108,6 +109,37 @@ def test_all_orders_are_as_likely() -> None:
     dice = random.Random(4)  # noqa: S311 - a simulation, no secret
     drawn = [tuple(order(free(3), dice)[0]) for _ in range(3000)]
     assert all(abs(drawn.count(one) - 500) < 100 for one in permutations(range(3)))
+
+
+@pytest.mark.parametrize("most", [games.MOST_COUNTED, 0], ids=["counted", "stirred"])
+def test_all_orders_in_which_causes_come_first_are_as_likely(monkeypatch, most) -> None:
+    """One player, free, comes before a chain of two in one of three orders, not in one of two."""
+    monkeypatch.setattr(games, "MOST_COUNTED", most)
+    dice = random.Random(4)  # noqa: S311 - a simulation, no secret
+    drawn = [tuple(one) for _ in range(1500) for one in order((0, 0b001, 0), dice)]
+    assert {one: round(drawn.count(one) / 3000, 1) for one in set(drawn)} == {
+        (0, 1, 2): 0.3,
+        (0, 2, 1): 0.3,
+        (2, 0, 1): 0.3,
+    }
+
+
+def test_random_orders_have_the_mean_of_all_of_them() -> None:
+    """What players add in drawn orders is what the exact weights say, causes kept."""
+    causes = (0, 0b00001, 0, 0b00100, 0b00101)
+    dice = random.Random(6)  # noqa: S311 - a simulation, no secret
+    worth = [dice.random() for _ in range(1 << len(causes))]
+    exact = [
+        sum(weight * worth[mask] for mask, weight in one.items()) for one in shapley_weights(causes)
+    ]
+    added = [0.0] * len(causes)
+    for _ in range(4000):
+        for found in order(causes, dice):
+            coalition = 0
+            for player in found:
+                added[player] += worth[coalition | 1 << player] - worth[coalition]
+                coalition |= 1 << player
+    assert [one / 8000 for one in added] == pytest.approx(exact, abs=0.02)
 
 
 def test_hoeffding_says_how_many_orders_are_enough() -> None:

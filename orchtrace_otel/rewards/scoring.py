@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from orchtrace_otel._guard import guarded
-from orchtrace_otel.model import Reward, Trace, records_of
+from orchtrace_otel.model import Event, Reward, Trace, records_of
 from orchtrace_otel.rewards.builtin import COMPONENTS, TOPOLOGY
 from orchtrace_otel.rewards.component import Findings
 from orchtrace_otel.rewards.credit.assigning import assign
@@ -89,8 +89,11 @@ def _ask(
     """The rewards of users' functions, and a flag for each that failed."""
     if not functions:
         return [], set()
+    # Copies: what a function writes there, though it must not, is not written into the trace.
     seen = replace(
         trace,
+        events=tuple([Event(e.id, e.t, e.type, e.agent, {**e.keys}) for e in trace.events]),
+        costs={**trace.costs},
         rewards={**trace.rewards, **findings.team},
         metrics={**(trace.metrics or {}), **findings.metrics},
         topology=topology,

@@ -215,5 +215,6 @@ class _Reader:
         for place in self.types.get("despawn", ()):
             keys = facts.events[place].keys
             # `instance` is that of who despawns; whom it ends is in `to`.
-            found.setdefault(text(keys.get("to")), facts.graph.begin[place])
+            to, when = text(keys.get("to")), facts.graph.begin[place]
+            found[to] = min(found.get(to, when), when)
         return found

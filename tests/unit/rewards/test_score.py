@@ -288,3 +288,19 @@ def test_the_given_trace_is_left_as_it_was(fork3):
     score(fork3, [("calm", lambda trace: 1)])
     assert fork3.to_json() == before
     assert isinstance(fork3.events[0], Event)
+
+
+def test_what_a_function_writes_on_a_trace_stays_with_it(fork3):
+    """Functions must not, and where one does it costs nobody else: the trace is what it was."""
+
+    def scribbles(trace):
+        for event in trace.events:
+            event.keys["tokens"] = object()
+        trace.costs.clear()
+        trace.rewards["mine"] = 1.0
+        trace.metrics["work"] = 0.0
+        return 0.5
+
+    alone = score(fork3, [("half", lambda trace: 0.5)])
+    found = score(fork3, [("half", scribbles)])
+    assert found == alone

@@ -87,6 +87,8 @@ def _read(file: Path, kind: Kind | None) -> Iterator[Received | Unread]:
             yield from _whole(file, read_messages(data))
         case "otlp_json":
             yield from _by_line(file, rows=False)
+        case _ if not file.is_file():
+            yield Unread(str(file), "must be a file that is there")
         case _:
             yield Unread(str(file), "must hold spans: OTLP, or rows of otel_traces")
 

@@ -86,6 +86,16 @@ def test_what_cannot_be_read_costs_itself_alone(tmp_path: Path) -> None:
     assert isinstance(list(read_spans(packed))[-1], Unread)
 
 
+def test_a_file_that_is_not_there_or_holds_none_is_told_apart(tmp_path: Path) -> None:
+    """A slip in a path is not a fault of what was written."""
+    (tmp_path / "notes").write_text("milk\n")
+    told = [list(read_spans(tmp_path / name)) for name in ("nots", "notes")]
+    assert told == [
+        [Unread(str(tmp_path / "nots"), "must be a file that is there")],
+        [Unread(str(tmp_path / "notes"), "must hold spans: OTLP, or rows of otel_traces")],
+    ]
+
+
 def test_messages_that_are_packed_say_what_to_do(tmp_path: Path) -> None:
     """zstd, which the file exporter can use, is named."""
     with pytest.raises(otlp.TraceFormatError, match="got zstd"):

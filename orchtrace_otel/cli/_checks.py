@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from orchtrace_otel import adapter as adapters
 from orchtrace_otel import exporter as exporters
 from orchtrace_otel.cli._endpoints import endpoints, without_password
+from orchtrace_otel.cli._files import can_write
 from orchtrace_otel.cli._finding import Finding, broken, does_not_open
 from orchtrace_otel.cli._limits import limits, sampling
 from orchtrace_otel.content.folders import open_folder
@@ -181,14 +182,8 @@ def _store(folder: Path) -> Finding:
     at = folder
     while not at.exists() and at != at.parent:
         at = at.parent
-    if at.is_dir() and _can_write(at):
+    if at.is_dir() and can_write(at):
         return Finding("content", "ok", "ORCHTRACE_STORE", f"{folder} can be written")
     found = f"{folder} cannot be written"
     advice = "give a folder that this user may write"
     return Finding("content", "wrong", "ORCHTRACE_STORE", found, advice)
-
-
-def _can_write(folder: Path) -> bool:
-    import os  # noqa: PLC0415 - for this question alone; settings.py reads the environment
-
-    return os.access(folder, os.W_OK | os.X_OK)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from glob import escape
 from pathlib import Path
@@ -54,6 +55,12 @@ class Traces(ParamType):
             how = "`orchtrace convert` makes them of Parquet and of spans"
             self.fail(f"no *.jsonl in the folder {str(path)!r}; {how}", param, ctx)
         return files
+
+
+def can_write(path: Path) -> bool:
+    """Whether this process may write a file, make one that is not there, or fill a folder."""
+    there = path if path.exists() else path.absolute().parent
+    return os.access(there, os.W_OK | os.X_OK if there.is_dir() else os.W_OK)
 
 
 def _by_age(file: Path) -> tuple[str, bool, str]:

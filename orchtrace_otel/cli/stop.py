@@ -19,7 +19,7 @@ from orchtrace_otel.cli._console import (
     tell,
     tell_text,
 )
-from orchtrace_otel.cli._files import Traces
+from orchtrace_otel.cli._files import Traces, can_write
 from orchtrace_otel.cli._reading import Reading
 from orchtrace_otel.rewards.stopping.model import StopValue
 from orchtrace_otel.rewards.stopping.points import Course, Point, read_course
@@ -95,6 +95,9 @@ def fit(  # noqa: PLR0913 - one parameter an option
 
     if not target.absolute().parent.is_dir():
         msg = f"needs a folder that is there, got {str(target.parent)!r}"
+        raise click.BadParameter(msg, param_hint="--out")
+    if not can_write(target):
+        msg = f"needs a file that can be written, got {str(target)!r}"
         raise click.BadParameter(msg, param_hint="--out")
     reading = _Reading(files, outcome)
     courses = list(reading)

@@ -102,7 +102,7 @@ class Output:
         deduplicate: Whether a record with equal data is left out.
 
     Raises:
-        ConfigError: If `out` is something else.
+        ConfigError: If `out` is something else, or cannot be made.
     """
 
     def __init__(self, out: Path, writer: Writer, *, deduplicate: bool) -> None:
@@ -122,8 +122,14 @@ class Output:
         self.counts: Counter[str] = Counter()
         self.duplicates = 0
         clear_abandoned(out)
-        with _named(out):
+        try:
             self._draft = Draft(out)
+        except OSError as error:
+            msg = (
+                f"--out must be a folder that can be written, got {str(out)!r} "
+                f"({error.strerror}); choose another one"
+            )
+            raise ConfigError(msg) from error
         try:
             with _named(self.draft):
                 self._lineage = JsonLines(self.draft / "lineage.jsonl")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -10,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 from click.testing import CliRunner, Result
 
@@ -182,6 +184,16 @@ def test_exit_codes_are_those_of_the_other_verbs(
     assert done.returncode == code, done.stderr
     assert said in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_a_model_that_could_not_be_written_is_not_fitted(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Fitting may take long, and its end is a bad place to hear of a folder."""
+    monkeypatch.setattr("orchtrace_otel.cli._files.os.access", lambda _, mode: not mode & os.W_OK)
+    for name in ("new.json", "model.json"):
+        with pytest.raises(click.BadParameter, match="needs a file that can be written, got"):
+            invoke("fit", folder / "train.jsonl", "--cost", 0.05, "--out", folder / name)
 
 
 def test_an_outcome_that_no_run_has_is_told(folder: Path) -> None:

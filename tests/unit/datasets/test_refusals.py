@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -99,6 +100,17 @@ def test_a_full_disk_leaves_nothing_behind_and_names_the_file(
         assert raised.value.filename
         assert sorted(path.name for path in recorder.folder.iterdir()) == ["content", "in"]
     assert exported(recorder, folder).check.records == 1
+
+
+def test_a_folder_that_cannot_be_made_is_told_by_its_own_name(recorder: Recorder) -> None:
+    """Not by that of the draft, of which nobody has heard."""
+    folder = write(recorder.folder / "in", [run(recorder)])
+    (recorder.folder / "out").touch()
+    job = Job(format="lines", content=str(recorder.store))
+    out = recorder.folder / "out" / "set"
+    must = f"--out must be a folder that can be written, got {str(out)!r} (Not a directory)"
+    with pytest.raises(ConfigError, match=f"^{re.escape(must)}; choose another one$"):
+        export(job, [folder], out)
 
 
 def test_a_folder_that_holds_something_is_left_as_it_is(recorder: Recorder) -> None:

@@ -43,7 +43,9 @@ def _formats() -> str:
 @click.command("export", short_help="Make a data set that a trainer loads.")
 @click.argument("places", nargs=-1, required=True, type=Place(), metavar="IN...")
 @click.option("--to", "format", required=True, metavar="FORMAT", help=f"One of: {_formats()}.")
-@click.option("--out", metavar="DIR", type=click.Path(path_type=Path), help="New or empty.")
+@click.option(
+    "--out", metavar="DIR", type=click.Path(path_type=Path), help="A new or an empty folder."
+)
 @click.option(
     "--content",
     type=Store(),
@@ -72,21 +74,62 @@ def _formats() -> str:
 @click.option("--trainee", metavar="MODEL", help="The model to be trained, where it is another.")
 @click.option("--retokenised", is_flag=True, help="Take token ids that were made afterwards.")
 @click.option("--deduplicate", is_flag=True, help="Write equal records once.")
-@click.option("--alike", type=float, default=0.8, show_default=True, metavar="X")
-@click.option("--validation", type=float, default=0.1, show_default=True, metavar="X")
-@click.option("--seed", type=int, default=0, show_default=True, metavar="N")
-@click.option("--margin", type=float, default=0.0, show_default=True, metavar="X")
-@click.option("-s", "--set", "settings", multiple=True, metavar="NAME=VALUE", help="The format's.")
-@click.option("--license", "license_id", default="unknown", show_default=True, metavar="SPDX")
-@click.option("--engine", default="local", show_default=True, metavar="NAME")
+@click.option(
+    "--alike",
+    type=float,
+    default=0.8,
+    show_default=True,
+    metavar="X",
+    help="Share of their words from which two tasks are one.",
+)
+@click.option(
+    "--validation",
+    type=float,
+    default=0.1,
+    show_default=True,
+    metavar="X",
+    help="Share of the tasks that is held out.",
+)
+@click.option(
+    "--seed", type=int, default=0, show_default=True, metavar="N", help="Draws the split."
+)
+@click.option(
+    "--margin",
+    type=float,
+    default=0.0,
+    show_default=True,
+    metavar="X",
+    help="Least difference of rewards that makes two answers a pair.",
+)
+@click.option(
+    "-s",
+    "--set",
+    "settings",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="A setting of the format; a wrong one is answered with those there are.",
+)
+@click.option(
+    "--license",
+    "license_id",
+    default="unknown",
+    show_default=True,
+    metavar="SPDX",
+    help="Licence of the data, for its card.",
+)
+@click.option(
+    "--engine",
+    default="local",
+    show_default=True,
+    metavar="NAME",
+    help="Who does the work: this process, or one that is installed, such as ray.",
+)
 @click.option("--dry-run", is_flag=True, help="Only say what would be written and dropped.")
 @click.option("--json", "as_json", is_flag=True, help="Write the report as JSON.")
 def command(**given: Any) -> int:
     """Make a data set of the runs in IN: files or folders of traces, OTLP JSON, Parquet.
 
-    Runs are grouped and split by task, near-duplicate tasks together: --alike is the share of
-    their words from which two tasks are one, --validation the share of tasks held out. --margin
-    is the least difference of rewards that makes two answers a pair. What a format cannot take
+    Runs are grouped and split by task, near-duplicate tasks together. What a format cannot take
     is left out and counted by its reason; where nothing is left, it refuses, and DIR stays as
     it was. Exit code 1: some input could not be read, or the format refuses.
     """

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 import orjson
 
+from orchtrace_otel.collect import LOCK
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
@@ -52,9 +54,15 @@ class Traces(ParamType):
         found = sorted(named, key=_by_age)
         files = tuple(file for file in found if not (holds_rewards(file) or holds_losses(file)))
         if not files:
-            how = "`orchtrace convert` makes them of Parquet and of spans"
-            self.fail(f"no *.jsonl in the folder {str(path)!r}; {how}", param, ctx)
+            self.fail(f"no *.jsonl in the folder {str(path)!r}; {_how(path)}", param, ctx)
         return files
+
+
+def _how(folder: Path) -> str:
+    """Say how traces come into a folder that has none."""
+    if (folder / LOCK).exists():
+        return "`orchtrace collect` writes a run there --grace seconds after it ended"
+    return "`orchtrace convert` makes them of Parquet and of spans"
 
 
 def can_write(path: Path) -> bool:

@@ -18,3 +18,10 @@ nothing here reads an attribute but the run's id, as a hint of when a run is who
 
 Needs the extra `collect`.
 """
+
+from __future__ import annotations
+
+from typing import Final
+
+LOCK: Final = ".collect.lock"
+"""What a store has in it from the moment a collector takes it."""

@@ -18,6 +18,7 @@ from typing import IO, Any, Final, Literal
 
 import uvicorn
 
+from orchtrace_otel.collect import LOCK
 from orchtrace_otel.collect import grpc as over_grpc
 from orchtrace_otel.collect import http as over_http
 from orchtrace_otel.collect.admission import Bounds
@@ -99,7 +100,7 @@ def _locked(folder: Path) -> IO[bytes]:
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        file = (folder / ".collect.lock").open("ab")
+        file = (folder / LOCK).open("ab")
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as error:
         msg = f"--store must be a folder of one collector, got {str(folder)!r}, where another runs"

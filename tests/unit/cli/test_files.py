@@ -1,4 +1,4 @@
-"""Which lines of files others supersede: a run counts by its newest revision."""
+"""Which files a folder's are, and which of their lines others supersede."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ import random
 import threading
 from pathlib import Path
 
+import click
 import pytest
 from click.testing import CliRunner
 
 from orchtrace_otel import schema
-from orchtrace_otel.cli._files import superseded
+from orchtrace_otel.cli._files import Traces, superseded
 from orchtrace_otel.cli._group import group
 from orchtrace_otel.collect.index import with_revision
 from tests.collecting import recorded
@@ -76,3 +77,12 @@ def test_show_and_validate_take_the_newest_revision_of_a_folder(tmp_path: Path) 
     shown = CliRunner().invoke(group, ["show", str(tmp_path)], env={"COLUMNS": "120"}).output
     assert "The last of 2 runs" in shown
     assert f"run {TRACES[0].trace_id}" in shown
+
+
+def test_a_folder_without_traces_says_how_some_come_into_it(tmp_path: Path) -> None:
+    """In a collector's store by waiting, elsewhere by converting."""
+    with pytest.raises(click.BadParameter, match="`orchtrace convert` makes them of Parquet"):
+        Traces().convert(str(tmp_path), None, None)
+    (tmp_path / ".collect.lock").touch()
+    with pytest.raises(click.BadParameter, match="writes a run there --grace seconds after it"):
+        Traces().convert(str(tmp_path), None, None)

@@ -2,7 +2,7 @@
 
 | kind | who writes it |
 |---|---|
-| `otlp_json` | the Collector's file exporter, a request a line; any one request in JSON |
+| `otlp_json` | the Collector's file exporter, a request of spans or log events a line; any one |
 | `otlp_messages` | the same with `format: proto`: requests in protobuf, each behind its length |
 | `rows` | ClickHouse, `SELECT * FROM otel_traces FORMAT JSONEachRow` |
 | `row_table` | the same, `FORMAT Parquet` |
@@ -18,6 +18,7 @@ import importlib
 import io
 import zlib
 from collections.abc import Iterator
+from contextlib import suppress
 from itertools import chain
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
@@ -29,6 +30,7 @@ from orchtrace_otel.otlp import Received, read_json, read_lines, read_messages
 Kind: TypeAlias = Literal["otlp_json", "otlp_messages", "rows", "row_table"]
 
 _HEAD: Final = 4096
+_LOGS: Final = b'{"resourceLogs"'
 _GZIP: Final = b"\x1f\x8b"
 _PARQUET: Final = b"PAR1"
 _LENGTH: Final = 4
@@ -55,7 +57,7 @@ def kind_of(file: Path) -> Kind | None:
         return None
     if head.startswith(_PARQUET):
         return "row_table" if _is_row_table(file) else None
-    if b'"resourceSpans"' in head:
+    if b'"resourceSpans"' in head or _is_of_logs(head):
         return "otlp_json"
     if head.lstrip().startswith(b"{") and all(key in head for key in _ROW_KEYS):
         return "rows"
@@ -109,10 +111,27 @@ def _by_line(file: Path, *, rows: bool) -> Iterator[Received | Unread]:
             return
         read = read_rows if rows else read_lines
         for number, line in enumerate(chain((first,), lines), 1):
+            if not rows and _is_of_logs(line):
+                continue
             try:
                 yield from read(line)
             except TraceFormatError as error:
                 yield Unread(f"{file}:{number}", str(error))
+
+
+def log_lines(file: Path) -> Iterator[tuple[int, bytes]]:
+    """Return the lines of a file that are requests of log events, each with its number.
+
+    The Collector's file exporter writes them among those of spans, or into a file of their own.
+    """
+    with suppress(OSError, EOFError, zlib.error), _opened(file) as lines:
+        for number, line in enumerate(lines, 1):
+            if _is_of_logs(line):
+                yield number, line
+
+
+def _is_of_logs(line: bytes) -> bool:
+    return line.lstrip().startswith(_LOGS)
 
 
 def _request(text: bytes) -> Iterator[Received]:

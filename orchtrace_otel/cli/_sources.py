@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 from orchtrace_otel import otlp
 from orchtrace_otel.cli._files import STDIN, ParamType
-from orchtrace_otel.sources import Unread, kind_of, read_spans
+from orchtrace_otel.errors import MissingDependencyError
+from orchtrace_otel.sources import Unread, kind_of, log_lines, read_spans
 from orchtrace_otel.tables.lake import is_lake
 from orchtrace_otel.tables.reading import Bad, Item, line_files, read_file, read_lake
 
@@ -64,18 +65,36 @@ def read_place(place: str) -> Iterator[Item]:
         yield from read_lake(place)
     if "://" in place:
         return
-    of_spans = [file for file in _files(path) if kind_of(file) is not None]
+    kinds = {file: kind_of(file) for file in _files(path)}
+    of_spans = [file for file, kind in kinds.items() if kind is not None]
     files = line_files(path) if path.is_dir() else [path]
     for file in files:
         if file not in of_spans:
             yield from read_file(file)
     yield from _built(of_spans)
+    for file in of_spans:
+        if kinds[file] == "otlp_json":
+            yield from _late(file)
     if not files and not of_spans and not is_lake(path):
         yield Bad(place, "must hold *.jsonl, *.json, spans or Parquet, came one without")
 
 
 def _files(path: Path) -> list[Path]:
     return sorted(path.iterdir()) if path.is_dir() else [path]
+
+
+def _late(file: Path) -> Iterator[Item]:
+    """Read the rewards that came later, in lines of log events."""
+    for number, line in log_lines(file):
+        try:
+            from orchtrace_otel.collect.log_lines import late_rewards  # noqa: PLC0415 - an extra
+        except ModuleNotFoundError as error:
+            msg = (
+                "rewards in log events need opentelemetry-proto; "
+                "run: pip install 'orchtrace-otel[collect]'"
+            )
+            raise MissingDependencyError(msg) from error
+        yield from late_rewards(line, f"{file}:{number}")
 
 
 def _built(files: list[Path]) -> Iterator[Item]:

@@ -37,9 +37,10 @@ def command(places: tuple[str, ...], *, target: str, compact: bool) -> int:
 
     IN: files or folders of traces as JSON lines, folders or URLs of Parquet, and files or folders
     of spans, as the Collector's file exporter or ClickHouse writes them, of which the runs are
-    built. Of several revisions of a run the highest is taken, once, with the rewards that came
-    after it. Traces do not become OTLP again: a trace says what happened, not which spans told
-    it. Keep the spans, or have a collector write them.
+    built; log events among them are rewards that came later. Of several revisions of a run the
+    highest is taken, once, with the rewards that came after it. Traces do not become OTLP again:
+    a trace says what happened, not which spans told it. Keep the spans, or have a collector
+    write them.
     """
     if not compact and any(_is_target(place, target) for place in places):
         msg = f"must be another place than IN, where the runs would be twice, got {target!r}"

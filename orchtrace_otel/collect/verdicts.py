@@ -55,10 +55,22 @@ def verdicts(request: Any, rejected: Rejected) -> list[Verdict]:
     return found
 
 
+def is_evaluation(record: Any) -> bool:
+    """Whether a log record is an event that tells a reward."""
+    return bool(_name(record, _facts(record)) == a.EVALUATION_EVENT)
+
+
+def _facts(record: Any) -> dict[str, Any]:
+    return {item.key: _value(item.value) for item in record.attributes}
+
+
+def _name(record: Any, facts: dict[str, Any]) -> Any:
+    return record.event_name or facts.get("event.name")
+
+
 def _take(record: Any, found: list[Verdict], rejected: Rejected) -> None:
-    facts = {item.key: _value(item.value) for item in record.attributes}
-    name = record.event_name or facts.get("event.name")
-    if name != a.EVALUATION_EVENT:
+    facts = _facts(record)
+    if _name(record, facts) != a.EVALUATION_EVENT:
         rejected.add(
             f"a log record must be an event {a.EVALUATION_EVENT}; others are not kept here"
         )

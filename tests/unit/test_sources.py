@@ -112,3 +112,57 @@ def test_convert_builds_runs_from_rotated_files(tmp_path: Path, capsys) -> None:
     assert command.main([str(folder), "--to", f"jsonl:{target}"], standalone_mode=False) == 0
     assert target.read_bytes().splitlines() == EXPECTED
     assert capsys.readouterr().out.startswith("1 run written")
+
+
+VERDICT = {
+    "gen_ai.evaluation.name": {"stringValue": "correct"},
+    "gen_ai.evaluation.score.value": {"doubleValue": 1.0},
+    "orchtrace.reward.id": {"stringValue": "v1"},
+    "orchtrace.reward.estimator": {"stringValue": "judge"},
+}
+
+
+def log_events(**more: str) -> bytes:
+    """A line of log events: a verdict, and one of the application's own."""
+    told = {**VERDICT, **{name: {"stringValue": text} for name, text in more.items()}}
+    attributes = [{"key": key, "value": value} for key, value in told.items()]
+    records = [
+        {"eventName": "gen_ai.evaluation.result", "attributes": attributes},
+        {"eventName": "app.started", "body": {"stringValue": "hello"}},
+    ]
+    return json.dumps({"resourceLogs": [{"scopeLogs": [{"logRecords": records}]}]}).encode() + b"\n"
+
+
+@pytest.mark.parametrize("is_mixed", [True, False])
+def test_convert_joins_the_rewards_of_log_events_with_their_runs(
+    is_mixed: bool, tmp_path: Path, capsys
+) -> None:
+    """In lines among those of spans, also before them, or in a file of their own."""
+    run_id = json.loads(EXPECTED[0])["trace_id"]
+    verdict = log_events(**{"orchtrace.run.id": run_id})
+    folder = tmp_path / "otel"
+    folder.mkdir()
+    (folder / "data.json").write_bytes(verdict * is_mixed + request(SPANS) + b"\n")
+    if not is_mixed:
+        (folder / "logs.json").write_bytes(verdict)
+    target = tmp_path / "runs.jsonl"
+    assert command.main([str(folder), "--to", f"jsonl:{target}"], standalone_mode=False) == 0
+    assert "1 run written" in capsys.readouterr().out
+    (found,) = map(schema.load, target.read_bytes().splitlines())
+    assert {reward.component: reward.value for reward in found.reward_records}["correct"] == 1.0
+    assert found.rewards["correct"] == 1.0
+
+
+def test_an_evaluation_that_names_no_run_is_told(tmp_path: Path, capsys) -> None:
+    """In a file nothing says which run its context was part of; other log events are no fault."""
+    file = tmp_path / "logs.json"
+    file.write_bytes(log_events())
+    target = tmp_path / "runs.jsonl"
+    assert command.main([str(file), "--to", f"jsonl:{target}"], standalone_mode=False) == 1
+    said = capsys.readouterr().err
+    assert f"{file}:1: an evaluation must carry orchtrace.run.id or the context" in said
+    file.write_bytes(log_events(**{"orchtrace.run.id": "run-7"}) + b'{"resourceLogs": 3}\n')
+    assert command.main([str(file), "--to", f"jsonl:{target}"], standalone_mode=False) == 1
+    said = capsys.readouterr().err
+    assert f"{file}:1: orchtrace.run.id must be <OTel trace id>-<span id of the root>" in said
+    assert f"{file}:2: a body must be a ExportLogsServiceRequest in JSON" in said

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeGuard
 
 from orchtrace_otel.model import is_number, records_of
 from orchtrace_otel.rewards.given import TASK
@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 
 _PUBLISHED: Final = "team"
 """The component that the published example calls the team's own; it has no records."""
+
+_GREATEST: Final = 1e300
+"""How far from 0 an outcome may be; sums of what is greater are infinite, which is no number."""
 
 _OUTCOME: Final = ("R1", "team", "outcome")
 
@@ -67,15 +70,20 @@ def _candidates(trace: Trace, given: Iterable[Reward]) -> dict[str, Outcome]:
         _sort(record, trace, found, others)
     for reward in given:
         words = (reward.family, reward.unit, reward.estimator)
-        if words == _OUTCOME:
+        if words == _OUTCOME and _is_countable(reward.value):
             found[reward.component] = Outcome(reward.component, reward.value, reward.provisional)
         elif reward.unit == "team":
             others.add(reward.component)
     unsaid = trace.rewards.keys() - found.keys() - others
     for component in unsaid - _builtin_names() if unsaid else ():
-        if is_number(trace.rewards[component]):
+        if _is_countable(trace.rewards[component]):
             found[component] = Outcome(component, trace.rewards[component])
     return found
+
+
+def _is_countable(value: object) -> TypeGuard[float]:
+    """Whether a value can be divided and summed, over all events of a run and runs of a task."""
+    return is_number(value) and abs(value) <= _GREATEST
 
 
 @cache
@@ -102,5 +110,5 @@ def _sort(
     if is_builtin(record, trace.trace_id) or words != _OUTCOME:
         if "target" not in record:
             others.add(component)
-    elif is_number(latest):
+    elif _is_countable(latest):
         found[component] = Outcome(component, latest, bool(record.get("provisional")))

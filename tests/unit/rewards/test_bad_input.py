@@ -174,14 +174,17 @@ def test_a_record_that_is_no_reward_is_kept_and_is_none(graded: Trace) -> None:
     assert numbers(found) == numbers(score(graded))
 
 
-@pytest.mark.parametrize("value", [10**400, -(10**400), math.inf, math.nan])
-def test_an_outcome_that_no_double_holds_is_none(graded: Trace, value: float) -> None:
-    """Nothing is divided of it, in groups neither."""
+@pytest.mark.parametrize("value", [10**400, -(10**400), math.inf, math.nan, 1e308, -1.7e308])
+def test_an_outcome_whose_sums_no_double_holds_is_none(graded: Trace, value: float) -> None:
+    """Nothing is divided of it, in groups neither; a run that has one can be written."""
     trace = replace(graded, rewards={"task": value})
     facts, groups = Facts(trace), Groups()
     assert (assign(facts), why_absent(facts), credit_to_go(facts)) == (None, "no_outcome", None)
     groups.observe(trace)
     assert groups.advantages(trace) == {}
+    of_function = score(replace(graded, rewards={}), [("task", lambda _: value)])
+    assert of_function.to_json()
+    assert not any("credit" in event.keys for event in of_function.events)
 
 
 def test_what_follows_a_cycle_is_measured_by_what_holds_it_at_once(graded: Trace) -> None:

@@ -282,7 +282,8 @@ def _kept(what: str, value: object) -> float | int | str | None:
     """Keep a fact; an int stays one, so that a model that is loaded has its own version."""
     if value is None or isinstance(value, str):
         return value
-    return value if isinstance(value, int) else number(what, value)
+    found = number(what, value)
+    return value if isinstance(value, int) else found
 
 
 def _one_line(error: BaseException) -> str:

@@ -181,6 +181,7 @@ DAMAGES = [
     (damaged("margin", to=None), "margin must be a finite number, got 'None'"),
     (damaged("facts", to=[]), "facts must be an object, got list"),
     (damaged("baselines", "step", to=[]), "baselines.step must be a finite number"),
+    (damaged("baselines", "step", to=10**400), "baselines.step must be a finite number"),
 ]
 
 

@@ -23,7 +23,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
-from orchtrace_otel.rewards.nesting import Nesting, overlap
+from orchtrace_otel.rewards.nesting import Nesting, have_effects, overlap
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -266,6 +266,8 @@ class _Reader:
         if not any(overlap(parts[owner]) for owner in shared):
             return {}  # in most runs no tool calls anything
         holders = {one[3]: one for one in holding}
+        if not have_effects(holders, causes):
+            return {}  # they went on beside each other
         around = Nesting(events, self.begin, causes, intervals, holders).follow(order)
         return {
             one[2]: outer[2]

@@ -36,6 +36,20 @@ def overlap(intervals: list[Interval]) -> bool:
     return any(later[0] < earlier[1] for earlier, later in pairwise(intervals))
 
 
+def have_effects(holders: Mapping[int, Interval], causes: Sequence[Sequence[int]]) -> bool:
+    """Whether one of them leads to anything but its own end.
+
+    Example:
+        >>> have_effects({0: (0, 2, "a", 0, 1, "r")}, [[], [0]])
+        False
+    """
+    return any(
+        cause in holders and holders[cause][4] != place
+        for place, sources in enumerate(causes)
+        for cause in sources
+    )
+
+
 class Nesting:
     """Finds what each event is inside of.
 

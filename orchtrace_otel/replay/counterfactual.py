@@ -214,7 +214,7 @@ class _Price:
         self._events = find_slots(trace)
         self._delays = message_delays(trace) if applies else {}
         self._weight = weight
-        self._budget_s = budget_s or trace.costs.get("wall_clock_s")
+        self._budget_s = budget_s or trace.costs.get("wall_clock_s", 0.0)
 
     def effect(self, found: Found) -> Effect:
         event = self._events.get(found.player) if isinstance(found.player, Slot) else None
@@ -232,6 +232,6 @@ class _Price:
         )
 
     def _r_msg(self, value: float | None, delay: float | None) -> float | None:
-        if value is None or delay is None or not self._budget_s:
+        if value is None or delay is None or not self._budget_s > 0:
             return None
         return message_value(value, 0.0, delay, self._budget_s, self._weight)

@@ -18,6 +18,17 @@ class Price(NamedTuple):
     budget: float
 
 
+def check_budget(budget: float) -> None:
+    """Refuse a budget that nothing can be a share of.
+
+    Raises:
+        ValueError: If it is not above 0.
+    """
+    if not budget > 0:
+        msg = f"a budget must be above 0, got {budget!r}"
+        raise ValueError(msg)
+
+
 def cost_of(spent: float, price: Price) -> float:
     """Return what a cost takes off the outcome: weight times spent by budget.
 

@@ -11,6 +11,7 @@ from orchtrace_otel.rewards.component import Values, component
 from orchtrace_otel.rewards.contract import reward
 from orchtrace_otel.rewards.facts import Facts
 from orchtrace_otel.rewards.families.assignments import closed_well, closings, text, unwell
+from orchtrace_otel.rewards.families.outcome import check_budget
 from orchtrace_otel.rewards.graph import NANOSECONDS
 
 if TYPE_CHECKING:
@@ -87,7 +88,11 @@ def tool_rewards(
     Args:
         weights: Of the parts.
         changing: Names of tools after which the same call may give something else.
+
+    Raises:
+        ValueError: If the budget of latency is not above 0.
     """
+    check_budget(weights.budget_s)
 
     @reward(family="R5", unit="tool_call", estimator="structural", version="1")
     def tool_use(trace: Trace) -> Sequence[Reward]:

@@ -65,7 +65,7 @@ from orchtrace_otel.rewards.families.role import (
     sub_agent_reward,
     tree_values,
 )
-from orchtrace_otel.rewards.families.tools import ToolUse, ToolWeights, tool_reward
+from orchtrace_otel.rewards.families.tools import ToolUse, ToolWeights, tool_reward, tool_rewards
 from orchtrace_otel.rewards.families.verifier import (
     agreement,
     calibration,
@@ -439,3 +439,21 @@ def test_an_event_that_is_rewarded_twice_keeps_both():
     call = Event("c", 0, "tool_call", "a", {"status": "ok", "rewards": {"mine": 1.0}})
     (scored,) = score(Trace("run", "task", (call,))).events
     assert scored["rewards"] == {"mine": 1.0, "tool_succeeded": 1.0, "tool_used": 0.0}
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda: communication_reward(1, 0.5, 1.5, 0),
+        lambda: message_value(1, 0.6, 1.5, -1),
+        lambda: manage(1, [True], ["a", "b"], 50, 0),
+        lambda: tool_rewards(ToolWeights(latency=0.1, budget_s=0)),
+        lambda: Schedule(0.1, 0).weight(5),
+        lambda: Schedule(0.1, 10).weight(-1),
+        lambda: length_penalty(6000, 5000, 5000),
+    ],
+)
+def test_what_nothing_can_be_a_share_of_is_refused_in_words(ask):
+    """Budgets, schedules and ramps without an extent say what must hold."""
+    with pytest.raises(ValueError, match=r"above 0|steps >= 1|long > short"):
+        ask()

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from orchtrace_otel.rewards.component import component
 from orchtrace_otel.rewards.facts import Facts
+from orchtrace_otel.rewards.families.outcome import check_budget
 from orchtrace_otel.rewards.graph import NANOSECONDS, longest_chains
 from orchtrace_otel.rewards.similarity import ngrams
 
@@ -27,10 +28,14 @@ def communication_reward(
         budget_s: Seconds that the run may take.
         kappa: What the whole budget is worth.
 
+    Raises:
+        ValueError: If the budget is not above 0.
+
     Example:
         >>> round(communication_reward(1, 0.5, 1.5, 30), 4)
         0.475
     """
+    check_budget(budget_s)
     return used * novelty - kappa * delay_s / budget_s
 
 
@@ -42,10 +47,14 @@ def message_value(
     A message that changes nothing is taxed by its delay. `without` is a mean over replays:
     never give the number without its interval.
 
+    Raises:
+        ValueError: If the budget is not above 0.
+
     Example:
         >>> round(message_value(1, 3 / 5, 1.5, 30), 4), round(message_value(1, 1, 1.5, 30), 4)
         (0.375, -0.025)
     """
+    check_budget(budget_s)
     return (success - without) - kappa * delay_s / budget_s
 
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 from orchtrace_otel.model import Trace
+from orchtrace_otel.rewards.families.outcome import check_budget
 from orchtrace_otel.rewards.similarity import Similarity, by_words, pairwise
 
 _SHORT: Final = 5000
@@ -65,6 +66,9 @@ def manage(  # noqa: PLR0913 - each is a component's own input
         weights: Of the terms; one of weight 0 need not be known.
         similarity: How alike two briefs are.
 
+    Raises:
+        ValueError: If the budget is not above 0.
+
     Example:
         >>> managed = manage(1, [True, True, False, True], ["a b", "a c"], 500, 1000)
         >>> managed.protocol, round(managed.diversity, 4), round(managed.reward, 4)
@@ -73,6 +77,7 @@ def manage(  # noqa: PLR0913 - each is a component's own input
     alike = pairwise(briefs, similarity)
     protocol = sum(calls) / len(calls) if calls else None
     diversity = 1 - math.fsum(alike) / len(alike) if alike else None
+    check_budget(budget)
     spent = None if tokens is None else tokens / budget
     terms = (
         (weights.success, success),
@@ -92,10 +97,16 @@ def length_penalty(tokens: float, short: float = _SHORT, long: float = _LONG) ->
 
     WideSeek-R1 (arXiv 2602.04634) as coded.
 
+    Raises:
+        ValueError: If `long` is not above `short`.
+
     Example:
         >>> length_penalty(5000), length_penalty(6000), length_penalty(9000)
         (0.0, 0.5, 1.0)
     """
+    if not long > short:
+        msg = f"length_penalty() needs long > short, got {long!r} and {short!r}"
+        raise ValueError(msg)
     return min(max((tokens - short) / (long - short), 0.0), 1.0)
 
 

@@ -73,10 +73,16 @@ class Schedule:
     def weight(self, step: int) -> float:
         """Return lambda(k) = lambda0 * max(0, 1 - k / N).
 
+        Raises:
+            ValueError: If there are no steps, or `step` is below 0.
+
         Example:
             >>> Schedule(0.1, 1000).weight(500)
             0.05
         """
+        if self.steps < 1 or step < 0:
+            msg = f"a schedule needs steps >= 1 and a step >= 0, got {self.steps!r} and {step!r}"
+            raise ValueError(msg)
         return self.start * max(0.0, 1 - step / self.steps)
 
 

@@ -452,6 +452,7 @@ def test_an_event_that_is_rewarded_twice_keeps_both():
         lambda: Schedule(0.1, 10).weight(-1),
         lambda: length_penalty(6000, 5000, 5000),
     ],
+    ids=["message", "R_msg", "manager", "tools", "no steps", "no step", "ramp"],
 )
 def test_what_nothing_can_be_a_share_of_is_refused_in_words(ask):
     """Budgets, schedules and ramps without an extent say what must hold."""

@@ -8,6 +8,8 @@ LANGGRAPHS := 0.6 1.0 1.1 newest
 PEERS := openinference traceloop genai
 TRAINERS := agentlightning agentlightning03 art minari rllib skyrl trl verifiers verl
 GRAPHS ?= 1000
+FRAMEWORK ?= langgraph
+SUITE_PYTHON ?= $(PY)
 FUZZ ?= 20000
 PY := $(VENV)/bin/python
 TESTS ?= tests
@@ -128,6 +130,10 @@ $(MATRIX): langgraph-%:
 	  $(MATRIX_TESTS)
 
 COEXISTENCE := $(PEERS:%=beside-%)
+
+.PHONY: test-upstream
+test-upstream: $(VENV)/.ready-dev ## a framework's own tests, traced and not: FRAMEWORK=langgraph SUITE=folder SUITE_PYTHON=python
+	$(PY) -m tests.upstream.compare $(FRAMEWORK) $(SUITE) --python $(SUITE_PYTHON) $(ARGS)
 
 .PHONY: test-coexistence $(COEXISTENCE)
 test-coexistence: $(COEXISTENCE) ## run ours beside other instrumentations of LangChain, an environment each

@@ -1,8 +1,13 @@
 """A stop says why the run stops, when it does, and an error goes before it."""
 
+import asyncio
+from contextlib import nullcontext
+
 import pytest
+from opentelemetry.trace import StatusCode
 
 import orchtrace_otel as orchtrace
+from orchtrace_otel import attributes as a
 from orchtrace_otel.pipeline import Pipeline
 from tests.trees import recording, tree
 from tests.unit.verbs.crew import writer
@@ -38,6 +43,31 @@ def test_an_error_goes_before_the_stop_that_was_said() -> None:
     with recording() as captured, pytest.raises(ValueError):  # noqa: PT011 - of the test itself
         team()
     assert captured.trace.events[-1]["stop_reason"] == "error"
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "code"),
+    [
+        (ValueError, "error", StatusCode.ERROR),
+        (asyncio.CancelledError, "cancelled", StatusCode.UNSET),
+        (None, None, StatusCode.UNSET),
+    ],
+)
+def test_a_root_says_how_its_run_ended(
+    error: type[BaseException] | None, status: str | None, code: StatusCode
+) -> None:
+    """Backends look at the root alone: only an error is one to OpenTelemetry."""
+
+    @orchtrace.team
+    def team() -> None:
+        if error is not None:
+            raise error
+
+    with recording() as captured, pytest.raises(error) if error else nullcontext():
+        team()
+    root = captured.spans[-1]
+    assert (root.attributes or {}).get(a.STATUS) == status
+    assert root.status.status_code is code
 
 
 def test_an_unknown_stop_reason_is_recorded_as_unknown(caplog: pytest.LogCaptureFixture) -> None:

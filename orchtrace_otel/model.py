@@ -426,7 +426,7 @@ _NO_REWARD: Final = {"id": None, "component": None, "value": None}
 _OF_A_TURN: Final = (
     ("id", _is_name),
     *((name, _or_none(is_text)) for name in ("activation", "agent", "instance", "model", "event")),
-    *((name, _or_none(_is_whole)) for name in ("input_tokens", "output_tokens")),
+    *((name, _or_none(is_number)) for name in ("input_tokens", "output_tokens")),
 )
 """Fields of a turn that others build on, and whether a value may be in them."""
 

@@ -130,6 +130,19 @@ def test_turns_and_rewards_are_read_from_the_stop() -> None:
     assert trace.to_dict() == source
 
 
+def test_turns_are_read_where_they_are_turns() -> None:
+    """Counts may be numbers of a language without whole ones; what has no id is no turn."""
+    records = [
+        {"id": "a", "agent": "w", "input_tokens": 120.0, "output_tokens": 3},
+        {"agent": "w"},
+        {"id": "b", "agent": ["w"]},
+        {"id": "c", "input_tokens": "many"},
+    ]
+    stop = Event("s", 1, "orchestrator_decision", "a", {"verb": "stop", "turn_records": records})
+    (turn,) = Trace("r", "q", (stop,)).turns
+    assert (turn.id, turn.tokens) == ("a", 123)
+
+
 def test_a_record_says_only_what_is_known() -> None:
     """Unknown is absent, never null or 0; what is False or 0 is known."""
     assert Turn(id="t", input_tokens=0).to_dict() == {"id": "t", "input_tokens": 0}

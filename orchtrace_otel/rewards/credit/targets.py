@@ -17,6 +17,9 @@ _ROLE_IS_OF_WHOM_IT_REACHES: Final = ("spawn", "begin", "delegate")
 
 _USER: Final = "user"
 
+UNASSIGNED: Final = "unassigned"
+"""Target of what no target of a unit got."""
+
 Targets: TypeAlias = Sequence[str | None]
 """Whose each event is, by position; None for nobody's."""
 
@@ -57,7 +60,7 @@ def _give_results_to_callers(facts: Facts, found: list[str | None]) -> None:
 
 
 def roles(facts: Facts) -> Mapping[str, str]:
-    """The role of each agent: the one that it was first seen in."""
+    """The role of each agent: the one that it was first seen in; `unassigned` is none."""
     first: dict[str, Event] = {}
     for event in facts.events:
         keys = event.keys
@@ -71,7 +74,9 @@ def roles(facts: Facts) -> Mapping[str, str]:
         if seen is None or (event.t <= seen.t and (event.t, event.id) < (seen.t, seen.id)):
             first[name] = event
     named = {name: event.keys["role"] for name, event in first.items()}
-    return {name: role for name, role in named.items() if isinstance(role, str)}
+    return {
+        name: role for name, role in named.items() if isinstance(role, str) and role != UNASSIGNED
+    }
 
 
 def messages(facts: Facts) -> Targets:

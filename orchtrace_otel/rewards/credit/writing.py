@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from orchtrace_otel.rewards.contract import Contract
 from orchtrace_otel.rewards.credit.assigning import METHODS
 from orchtrace_otel.rewards.credit.division import tally
+from orchtrace_otel.rewards.credit.targets import UNASSIGNED
 from orchtrace_otel.rewards.records import CREDIT, record
 
 if TYPE_CHECKING:
@@ -29,7 +30,6 @@ _FORMS: Final = {
     "orchestrator": _forms("R7", "orchestrator"),
 }
 _LEAD: Final = _forms("R7", "orchestrator", None)
-_REST: Final = "unassigned"
 
 
 def on_events(facts: Facts, credit: Credit) -> list[dict[str, float]]:
@@ -99,5 +99,5 @@ def records(facts: Facts, credit: Credit) -> list[dict[str, Any]]:
                 for target, numbers in targets.items():
                     add(form, numbers[at], target)
             if targets and rest[at]:
-                add(form, rest[at], _REST)
+                add(form, rest[at], UNASSIGNED)
     return found

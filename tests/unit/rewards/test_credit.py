@@ -423,3 +423,29 @@ def test_a_run_has_its_steps_where_turns_led_to_events(chat):
         credit_by_gae(facts, {"d": 0.5})
     unknown = Facts(replace(chat, rewards={}))
     assert (credit_to_go(unknown), credit_by_gae(unknown, values)) == (None, None)
+
+
+def test_a_role_that_is_called_unassigned_is_none():
+    """Each record has an id of its own, and all of them hold the outcome."""
+    events = (
+        Event("a.open", 0, "spawn", "lead", {"to": "a", "role": "unassigned", "verb": "spawn"}),
+        Event("b.open", 0, "spawn", "lead", {"to": "b", "role": "writer", "verb": "spawn"}),
+        Event("a.close", 1, "return", "a"),
+        Event("b.close", 1, "return", "b"),
+        Event("stop", 2, "orchestrator_decision", "lead", {"verb": "stop", "decision": "O5"}),
+    )
+    edges = (
+        Edge("a.open", "a.close", "causal"),
+        Edge("b.open", "b.close", "causal"),
+        Edge("a.close", "b.close", "causal"),
+        Edge("b.close", "stop", "return"),
+    )
+    records = score(Trace("run", "task", events, edges, WON)).reward_records
+    assert len({one.id for one in records}) == len(records)
+    roles = {
+        one.target: one.value
+        for one in records
+        if one.component == "credit_flow" and one.unit == "role"
+    }
+    assert roles.keys() == {"unassigned", "writer"}
+    assert sum(roles.values()) == 1.0

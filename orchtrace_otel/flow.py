@@ -2,10 +2,11 @@
 
 A `Flow` follows one stretch of an agent's work. What is called in it follows from
 the latest thing it did, and what came back from callees enters whatever it does
-next. Work handed to another asyncio task or thread is a fork: what its source knew
-goes in, what it does is a sequence of its own, and what came back to it enters what
-the source does next. Forks of one source that run beside each other do not see each
-other; one that begins when all before it are over follows from those.
+next. Work handed to another asyncio task or thread is a fork, unless all that its
+maker does is wait for it: what its source knew goes in, what it does is a sequence of
+its own, and what came back to it enters what the source does next. Forks of one source
+that run beside each other do not see each other; one that begins when all before it
+are over follows from those.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import sys
 import threading
 import weakref
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, NamedTuple, ParamSpec, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Final, NamedTuple, ParamSpec, TypeAlias, TypeVar
 
 if TYPE_CHECKING:
     import asyncio
@@ -25,6 +26,10 @@ Unit: TypeAlias = "asyncio.Task[object] | int"
 
 P = ParamSpec("P")
 R = TypeVar("R")
+
+
+_MOST_WAITING: Final = 100
+"""Tasks in a row, each of which waits for the next."""
 
 
 class Mark(NamedTuple):
@@ -112,15 +117,15 @@ class Flow:
         known = None if self._forks is None else self._forks.get(id(runner))
         if known is not None and known[0]() is runner:
             return known[1]
+        if _waits_for(self.owner, runner):
+            return self
         return self.fork(runner, -1)
 
     def fork(self, runner: _Runner, owner: Unit) -> Flow:
         """Begin a flow of what is handed to `runner` now."""
         if self._forks is not None and self._are_forks_over():
             self._join()
-        # What the source waits for right now has taken the causes; a fork has them as well.
-        held = self._latest if self._latest and self._since is self.last else ()
-        fork = Flow(self.last, owner, self._pending or held)
+        fork = Flow(self.last, owner, self._pending or self._shared())
         fork.inherits = self._dropped + len(self._pending)
         if self._forks is None:
             self._forks = {}
@@ -150,6 +155,14 @@ class Flow:
     def take(self, edge_type: str = "causal") -> list[Edge]:
         """Return the causes of what the flow does next; returns are handed out once."""
         return [(edge_type, self.last), *self._hand_out()]
+
+    def take_beside(self, edge_type: str = "causal") -> list[Edge]:
+        """Return the causes of what the flow begins, perhaps beside what it has begun already."""
+        return [(edge_type, self.last), *(self._hand_out() or self._shared())]
+
+    def _shared(self) -> Sequence[Edge]:
+        """Return the causes that what the source waits for right now has taken."""
+        return self._latest if self._latest and self._since is self.last else ()
 
     def drain(self) -> list[Edge]:
         """Return what came back since the flow last did something."""
@@ -255,6 +268,20 @@ class _Running(threading.local):
 
 
 _running = _Running()
+
+
+def _waits_for(owner: Unit, runner: _Runner) -> bool:
+    """Whether a task does nothing but wait for another, which then does its work.
+
+    So frameworks run a coroutine in a task of its own. asyncio has no public name for what
+    a task waits for; two that wait for each other would do so for ever.
+    """
+    waits: object = owner
+    for _ in range(_MOST_WAITING):
+        waits = getattr(waits, "_fut_waiter", None)
+        if waits is None or waits is runner:
+            break
+    return waits is runner
 
 
 def _is_over(runner: _Runner | None) -> bool:

@@ -17,14 +17,15 @@ _MOST_OPEN: Final = 10_000
 
 
 class Turn:
-    """An LLM call that is open, and the task that makes it."""
+    """An LLM call that is open, the task that makes it, and another that the host gave its id."""
 
-    __slots__ = ("content", "interval", "task")
+    __slots__ = ("content", "interval", "other", "task")
 
     def __init__(self, interval: Interval, task: Task | None) -> None:
         self.interval = interval
         self.task = task
         self.content: OpenTurn | None = None
+        self.other: Turn | None = None
 
 
 turns: Final[dict[UUID, Turn]] = {}
@@ -39,6 +40,7 @@ def note(run_id: UUID, turn: Turn) -> None:
             task.turns = {run_id}
         else:
             task.turns.add(run_id)
+    turn.other = turns.get(run_id)
     turns[run_id] = turn  # first of all: other threads may take the oldest one meanwhile
     if len(turns) > _MOST_OPEN:
         _cancel(next(iter(turns)))
@@ -47,6 +49,8 @@ def note(run_id: UUID, turn: Turn) -> None:
 def take(run_id: UUID) -> Turn:
     """Return an LLM call that ends, which is open no more."""
     turn = turns.pop(run_id)
+    if turn.other is not None:
+        turns[run_id] = turn.other
     if turn.task is not None and turn.task.turns is not None:
         turn.task.turns.discard(run_id)
     return turn
@@ -60,5 +64,6 @@ def give_up(run_ids: Iterable[UUID]) -> None:
 
 def _cancel(run_id: UUID) -> None:
     turn = turns.pop(run_id, None)
-    if turn is not None:
+    while turn is not None:
         turn.interval.close(status="cancelled")
+        turn = turn.other

@@ -181,7 +181,7 @@ class GraphRun:
             return
         task.instance, is_new = place.scope.activation.busy(task.known.agent)
         task.opens = "spawn" if is_new else "delegate"
-        task.edges = place.flow.take("spawn" if is_new else "causal")
+        task.edges = place.flow.take_beside("spawn" if is_new else "causal")
 
     def handles(self, host: Any, failed_host: Any) -> None:
         """Take in the task of an error handler: it follows from what failed."""

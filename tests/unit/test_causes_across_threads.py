@@ -4,10 +4,14 @@ import asyncio
 import threading
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
+from opentelemetry.trace import INVALID_SPAN_CONTEXT, Link
 
 import orchtrace_otel as orchtrace
+from orchtrace_otel.flow import Flow, Mark
 from tests.trees import edges, recording, tree
 
 
@@ -266,7 +270,7 @@ def test_a_decision_in_a_task_is_a_cause_of_what_its_maker_does_next() -> None:
         async def choose() -> None:
             orchtrace.decide("route", chosen="critic")
 
-        await asyncio.create_task(choose())
+        await asyncio.wait({asyncio.create_task(choose())})
         await critic(1)
 
     with recording() as captured:
@@ -277,6 +281,43 @@ def test_a_decision_in_a_task_is_a_cause_of_what_its_maker_does_next() -> None:
         "decide -causal-> critic#1.open",
         "critic#1.close -return-> stop",
     }
+
+
+@pytest.mark.parametrize("tasks", [0, 1, 3])
+def test_a_task_that_another_only_waits_for_does_its_work(tasks: int) -> None:
+    """Frameworks run coroutines so; what such a task hands on to others knows what it did."""
+
+    async def work() -> None:
+        planner()
+        await asyncio.gather(critic(1), critic(2))
+
+    async def through(number: int) -> None:
+        await (work() if number == 0 else asyncio.create_task(through(number - 1)))
+
+    @orchtrace.team
+    async def team() -> None:
+        await through(tasks)
+
+    with recording() as captured:
+        asyncio.run(team())
+    assert edges(captured.trace) == {
+        "team#1.open -spawn-> planner#1.open",
+        "team#1.open -spawn-> critic#1.open",
+        "team#1.open -spawn-> critic#2.open",
+        "planner#1.close -return-> critic#1.open",
+        "planner#1.close -return-> critic#2.open",
+        "critic#1.close -return-> stop",
+        "critic#2.close -return-> stop",
+    }
+
+
+def test_tasks_that_wait_for_each_other_hold_up_nobody() -> None:
+    """Who asks beside them where it is gets its answer: it is elsewhere."""
+    one: Any = SimpleNamespace()
+    other: Any = SimpleNamespace(_fut_waiter=one)
+    one._fut_waiter = other
+    flow = Flow(Mark("1.open", Link(INVALID_SPAN_CONTEXT)), one)
+    assert flow.here() is not flow
 
 
 def test_a_task_that_only_watches_takes_no_causes_away() -> None:

@@ -340,6 +340,49 @@ def test_a_functional_task_is_spawned_by_the_agent_or_the_tool_call_around(trace
     ]
 
 
+CALL = "node#1 tool_call outer"
+
+
+def test_what_an_async_node_and_its_tool_begin_at_once_follows_from_what_was_before(traced, read):
+    """LangGraph and LangChain run the code of both in asyncio tasks of their own."""
+    meet = asyncio.Barrier(3)
+
+    @task
+    async def meets(n):
+        await meet.wait()
+
+    @task
+    async def prepares(n):
+        return n
+
+    @tool
+    async def outer(n: int) -> int:
+        """Do two things at once, after another."""
+        await prepares(n)
+        await asyncio.gather(meets(1), meets(2))
+        return n
+
+    async def node(state):
+        await awork(0)
+        await asyncio.gather(outer.ainvoke({"n": 1}), meets(3))
+
+    asyncio.run(graph_of((START, "node"), nodes={"node": node}).ainvoke({}))
+    number, causes = {}, {}
+    for line in read.outline(traced.trace):
+        event, _, led = line.partition(" <- ")
+        place, _, event = event.partition(" ")
+        number[event], causes[event] = place, led
+    assert {event: led for event, led in causes.items() if event.startswith("meets")} == {
+        "meets#1 spawn": f"return {number['work#1 return']}, spawn 1",
+        "meets#1 return": "",
+        "meets#2 spawn": f"return {number['prepares#1 return']}, spawn {number[CALL]}",
+        "meets#2 return": "",
+        "meets#3 spawn": f"return {number['prepares#1 return']}, spawn {number[CALL]}",
+        "meets#3 return": "",
+    }
+    assert causes[CALL] == f"causal 1, return {number['work#1 return']}"
+
+
 def test_an_interrupt_pauses_and_the_resumed_run_goes_on(traced, read):
     """A pause is no error; the tasks that a resume need not run again are not run again."""
     graph = graph_of(

@@ -5,6 +5,7 @@ import operator
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import Annotated, Any
+from uuid import uuid4
 
 import pytest
 from langchain_core.language_models import FakeMessagesListChatModel, GenericFakeChatModel
@@ -230,6 +231,20 @@ def test_a_call_that_goes_on_after_its_node_keeps_its_tokens(traced, is_async, i
     (turn,) = traced.trace.turns
     assert (turn.agent, turn.status) == ("0", "ok")
     assert traced.trace.costs["tokens"] == 3
+
+
+def test_calls_at_once_that_the_host_gave_one_id_are_a_turn_each(traced):
+    """LangChain takes any id for a run; both end, and the tokens of both count."""
+    model = Model(responses=[answer("said", tokens=(2, 1))])
+    given = {"run_id": uuid4()}
+
+    async def node(state):
+        said = await asyncio.gather(*(model.ainvoke("hello", given) for _ in range(2)))
+        return {"log": [one.content for one in said]}
+
+    assert run(node, is_async=True) == {"log": ["said", "said"]}
+    assert [turn.status for turn in traced.trace.turns] == ["ok", "ok"]
+    assert traced.trace.costs["tokens"] == 6
 
 
 def test_a_turn_that_fails_is_an_error_of_its_class(traced):

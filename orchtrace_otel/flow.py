@@ -4,7 +4,8 @@ A `Flow` follows one stretch of an agent's work. What is called in it follows fr
 the latest thing it did, and what came back from callees enters whatever it does
 next. Work handed to another asyncio task or thread is a fork, unless all that its
 maker does is wait for it: what its source knew goes in, what it does is a sequence of
-its own, and what came back to it enters what the source does next. Forks of one source
+its own, and what came back to it enters what the source does next. A fork has forks of its
+own: of the tasks that it makes, once it has done something. Forks of one source
 that run beside each other do not see each other; one that begins when all before it
 are over follows from those.
 """
@@ -15,6 +16,7 @@ import sys
 import threading
 import weakref
 from collections.abc import Callable, Sequence
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Final, NamedTuple, ParamSpec, TypeAlias, TypeVar
 
 if TYPE_CHECKING:
@@ -68,9 +70,12 @@ class Flow:
         joined: What came back to forks after they were over.
         inherits: How far this one, a fork, knows what came back to its source.
         heard: The latest event of this one, a fork, that its source knows.
+        runner: Who runs this one, a fork.
+        trunk: The flow of the whole stretch of work, of which this one is a fork.
     """
 
     __slots__ = (
+        "__weakref__",
         "_dropped",
         "_first",
         "_forks",
@@ -84,6 +89,8 @@ class Flow:
         "joined",
         "last",
         "owner",
+        "runner",
+        "trunk",
     )
 
     def __init__(self, last: Mark, owner: Unit, known: Sequence[Edge] = ()) -> None:
@@ -99,6 +106,8 @@ class Flow:
         self._forks: dict[int, tuple[weakref.ref[_Runner], Flow]] | None = None
         self.joined: list[Edge] | None = None
         self.heir: Flow | None = None
+        self.runner: weakref.ref[_Runner] | None = None
+        self.trunk: weakref.ref[Flow] | None = None
 
     @property
     def has_moved(self) -> bool:
@@ -113,11 +122,31 @@ class Flow:
         job = _running.job
         if job is not None and job.source is self:
             return job.fork.here()
-        runner = threading.current_thread() if isinstance(asking, int) else asking
+        if isinstance(asking, int):
+            return self._fork_of(threading.current_thread())
+        made_in = self._made_in()
+        if made_in.runner is not None and made_in.runner() is asking:
+            return made_in
+        fork = made_in._fork_of(asking)  # noqa: SLF001 - another flow
+        if fork is not made_in:
+            _LATEST.set(fork)  # for the tasks that this one makes: they take its context along
+        return fork
+
+    def _made_in(self) -> Flow:
+        """Return the fork of this flow that made the task which asks; itself where none did."""
+        found = _LATEST.get()
+        if found is None or found.trunk is None or found.trunk() is not self:
+            return self
+        while found.heir is not None:
+            found = found.heir
+        return found
+
+    def _fork_of(self, runner: _Runner) -> Flow:
+        """Return the fork of who runs now, or this flow where its own runner waits for that."""
         known = None if self._forks is None else self._forks.get(id(runner))
         if known is not None and known[0]() is runner:
             return known[1]
-        if _waits_for(self.owner, runner):
+        if _waits_for(self.owner if self.runner is None else self.runner(), runner):
             return self
         return self.fork(runner, -1)
 
@@ -127,9 +156,11 @@ class Flow:
             self._join()
         fork = Flow(self.last, owner, self._pending or self._shared())
         fork.inherits = self._dropped + len(self._pending)
+        fork.runner = weakref.ref(runner)
+        fork.trunk = self.trunk or weakref.ref(self)
         if self._forks is None:
             self._forks = {}
-        self._forks[id(runner)] = (weakref.ref(runner), fork)
+        self._forks[id(runner)] = (fork.runner, fork)
         return fork
 
     def _are_forks_over(self) -> bool:
@@ -207,6 +238,7 @@ class Flow:
             if is_over and self._forks is not None:
                 self._forks.pop(key, None)
                 fork.heir = self
+                self._adopt(fork)
         if not self._forks:
             self._forks = None
         if superseded:
@@ -217,6 +249,13 @@ class Flow:
             news += self.joined
             self.joined = None
         self._pending += news
+
+    def _adopt(self, over: Flow) -> None:
+        """Take on the forks of a fork that is over before they are."""
+        for key, (ref, fork) in (over._forks or {}).items():
+            fork.inherits = 0
+            if self._forks is not None:
+                self._forks[key] = (ref, fork)
 
     def tell(self) -> list[Edge]:
         """Return what came back to this fork, or it did, that its source has not heard of."""
@@ -263,6 +302,10 @@ class Job:
 _Runner: TypeAlias = "asyncio.Task[object] | threading.Thread | Job"
 
 
+_LATEST: Final[ContextVar[Flow | None]] = ContextVar("orchtrace-flow", default=None)
+"""The fork that the task which runs here is, of the flow that it was a fork of last."""
+
+
 class _Running(threading.local):
     job: Job | None = None
 
@@ -270,7 +313,7 @@ class _Running(threading.local):
 _running = _Running()
 
 
-def _waits_for(owner: Unit, runner: _Runner) -> bool:
+def _waits_for(owner: Unit | _Runner | None, runner: _Runner) -> bool:
     """Whether a task does nothing but wait for another, which then does its work.
 
     So frameworks run a coroutine in a task of its own. asyncio has no public name for what

@@ -180,6 +180,91 @@ def test_calls_one_after_another_share_an_instance() -> None:
     )
 
 
+def test_what_a_branch_gathers_follows_from_the_branch() -> None:
+    """Not from what began the branch, and what comes back goes on in the branch alone."""
+
+    @orchtrace.team
+    async def team() -> None:
+        async def branch() -> None:
+            await search(1)
+            await asyncio.gather(write(2), write(3))
+            await judge(4)
+
+        await asyncio.gather(branch(), search(5))
+
+    @orchtrace.agent
+    async def search(number: int) -> None:
+        await asyncio.sleep(0)
+
+    @orchtrace.agent
+    async def write(number: int) -> None:
+        await asyncio.sleep(0)
+
+    @orchtrace.agent
+    async def judge(number: int) -> None:
+        await asyncio.sleep(0)
+
+    with recording() as captured:
+        asyncio.run(team())
+    assert edges(captured.trace) == {
+        "team#1.open -spawn-> search#1.open",
+        "team#1.open -spawn-> search#2.open",
+        "search#1.close -return-> write#1.open",
+        "search#1.close -return-> write#2.open",
+        "team#1.open -spawn-> write#1.open",
+        "team#1.open -spawn-> write#2.open",
+        "write#1.close -return-> judge#1.open",
+        "write#2.close -return-> judge#1.open",
+        "team#1.open -spawn-> judge#1.open",
+        "judge#1.close -return-> stop",
+        "search#2.close -return-> stop",
+    }
+
+
+def test_a_task_that_outlives_the_branch_which_made_it_comes_back_to_what_is_around() -> None:
+    """Its maker is over, and has told already what it knew."""
+    left: list[asyncio.Task[None]] = []
+
+    @orchtrace.agent
+    async def search(number: int) -> None:
+        await asyncio.sleep(0)
+
+    @orchtrace.team
+    async def team() -> None:
+        gate = asyncio.Event()
+
+        async def later() -> None:
+            await search(2)
+            await gate.wait()
+            await search(3)
+
+        async def branch() -> None:
+            await search(1)
+            left.append(asyncio.create_task(later()))
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+
+        await asyncio.gather(branch(), asyncio.sleep(0))
+        await search(4)
+        gate.set()
+        await asyncio.gather(*left)
+
+    with recording() as captured:
+        asyncio.run(team())
+    assert tree(captured.trace) == (
+        "team#1 begin\n"
+        "  search#1 spawn < spawn team#1.open\n"
+        "  search#1.close\n"
+        "  search#1:2 delegate < causal team#1.open, return search#1.close\n"
+        "  search#1:2.close\n"
+        "  search#1:3 delegate < causal team#1.open, return search#1:2.close\n"
+        "  search#1:3.close\n"
+        "  search#1:4 delegate < causal team#1.open, return search#1:2.close\n"
+        "  search#1:4.close\n"
+        "  stop information_complete < return search#1:3.close, return search#1:4.close"
+    )
+
+
 def test_a_second_gather_follows_from_the_first() -> None:
     """What two gathers do is ordered, although no task of the second saw the first."""
 

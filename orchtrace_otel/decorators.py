@@ -157,7 +157,7 @@ def agent(target: Any = None, /, *, name: str | None = None, role: str | None = 
         'WHO?'
     """
     check_text("agent", "role", role)
-    return _decorate("agent", target, name, role=None if role is None else plain_text(role))
+    return _decorate("agent", target, name, role=role)
 
 
 @overload
@@ -229,6 +229,4 @@ def team(
     if reward is not None:
         check_judge("@team needs a reward that can be called with the result", reward)
     check_tags(tags)
-    task_id = None if task_id is None else plain_text(task_id)
-    tags = {plain_text(key): plain_text(value) for key, value in (tags or {}).items()}
     return _decorate("team", target, name, task_id=task_id, tags=tags, reward=reward)

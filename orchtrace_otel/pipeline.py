@@ -45,11 +45,11 @@ if TYPE_CHECKING:
 
 _ERROR: Final = StatusCode.ERROR  # to ask its class for it runs Python code, for every span
 _BATCH: Final = 256
+"""Ended spans of a run that may wait to become records, away from the host's next call."""
 _NOBODY_HEARS: Final = (
     "a reward for a run that is over needs exporters of traces, a logger_provider, or "
     "OTEL_LOGS_EXPORTER=otlp, got none"
 )
-"""Ended spans of a run that may wait to become records, away from the host's next call."""
 
 
 class _Open:

@@ -72,7 +72,9 @@ def start_run(  # noqa: PLR0913 - one keyword a fact of the run
     if task_id is not None:
         facts[a.TASK_ID] = plain_text(task_id)
     if tags:
-        facts.update({a.TAG_PREFIX + key: value for key, value in tags.items()})
+        facts.update(
+            {a.TAG_PREFIX + plain_text(key): plain_text(value) for key, value in tags.items()}
+        )
     if links:
         facts[a.RUN_LINKS] = list(links)
     if attributes:

@@ -191,6 +191,18 @@ def test_a_despawn_before_the_return_is_unfinished(make_event):
     assert picked(ended, "r_finish") == [0.5]
 
 
+@pytest.mark.parametrize("order", [("early", "late"), ("late", "early")])
+def test_the_first_of_two_despawns_counts_whichever_is_listed_first(make_event, order):
+    """The later one is after the return: by it alone the work was finished."""
+    trace = team(make_event, ("A", 0, 5), ("B", 0, 5))
+    gone = {
+        "early": make_event("early", 2, "despawn", "O", to="A"),
+        "late": make_event("late", 7, "despawn", "O", to="A"),
+    }
+    ended = replace(trace, events=(*trace.events[:-1], *map(gone.get, order), trace.events[-1]))
+    assert picked(ended, "r_finish") == [0.5]
+
+
 def test_announced_work_that_never_began_is_unfinished(fork3, make_event):
     """A spawn without an opening is an assignment all the same."""
     more = make_event("e5", 2, "spawn", "O", to="D")

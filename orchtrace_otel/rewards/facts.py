@@ -11,7 +11,7 @@ from itertools import compress
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, overload
 
 from orchtrace_otel.rewards.answer import find_answer, is_stop_useful
-from orchtrace_otel.rewards.graph import Graph, find_closings, longest_chains, read_graph
+from orchtrace_otel.rewards.graph import Graph, longest_chains, read_graph
 from orchtrace_otel.rewards.outcome import Outcome, find_outcome
 from orchtrace_otel.rewards.tokens import read_tokens
 from orchtrace_otel.rewards.upstream import Upstream, reaching, walk
@@ -117,12 +117,9 @@ class Facts:
         return flags if self.tokens is not None else flags | {"tokens_unknown"}
 
     @_once
-    def closings(self) -> Sequence[int | None]:
-        """Position of what closes each opening; None for what opens nothing, or is not closed.
-
-        No measure asks for it, so that it costs the host nothing.
-        """
-        return find_closings(self.events, self.graph.positions)
+    def closings(self) -> Mapping[int, int]:
+        """Position of what closes each opening that is closed; the stop closes the run's."""
+        return {opened: closed for _, _, _, opened, closed, _ in self.graph.intervals}
 
     @_once
     def is_causal(self) -> bool:

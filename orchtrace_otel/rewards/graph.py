@@ -65,6 +65,7 @@ class Graph(NamedTuple):
         positions: Position of each event, by its id.
         inside: Tool call or lasting event inside which an activation, a tool call or a
             lasting event of its activation went on: names of both.
+        intervals: All that takes time.
     """
 
     begin: Sequence[int]
@@ -80,6 +81,7 @@ class Graph(NamedTuple):
     flags: frozenset[str]
     positions: Mapping[str, int]
     inside: Mapping[str, str]
+    intervals: Sequence[Interval]
 
 
 def read_graph(trace: Trace) -> Graph:
@@ -139,6 +141,7 @@ class _Reader:
             frozenset(self.flags),
             self.positions,
             inside,
+            intervals,
         )
 
     def _begin(self) -> list[int]:
@@ -375,14 +378,6 @@ def owner_of(name: str, keys: Mapping[str, Any]) -> str | None:
     if owner == name:
         owner = keys.get("parent")
     return owner if isinstance(owner, str) else None
-
-
-def find_closings(events: Sequence[Event], positions: Mapping[str, int]) -> Sequence[int | None]:
-    """What closes each opening, by ids; None for what is no opening, or is not closed."""
-    closing = positions.get
-    return [
-        closing(event.id[:-5] + ".close") if event.id[-5:] == ".open" else None for event in events
-    ]
 
 
 def fill_gaps(low: int, high: int, parts: list[Part], starts: list[int], ends: list[int]) -> int:

@@ -17,13 +17,16 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from orchtrace_otel.model import Edge, Event, Trace
 from orchtrace_otel.rewards.facts import Facts
 from orchtrace_otel.rewards.graph import Graph, is_stop, nanoseconds, owner_of
 from orchtrace_otel.rewards.measures import MEASURES, Run, measure, measure_facts
 from orchtrace_otel.rewards.tokens import count_tokens, is_protocol
+
+if TYPE_CHECKING:
+    from orchtrace_otel.rewards.nesting import Interval
 
 _END, _EVENT = 0, 1
 """What waits for its time; ends of lasting events come first."""
@@ -155,6 +158,7 @@ class Online:
         self._first: int | None = None
         self._holders: dict[int, _Interval] = {}
         self._inside: dict[str, str] = {}
+        self._intervals: list[Interval] = []
         self._ahead: set[str] = set()
         self._chains = [0] * len(self._events)
         self._own_work = [0] * len(self._events)
@@ -263,6 +267,7 @@ class Online:
             flags=frozenset(),
             positions=self._numbers,
             inside=self._inside,
+            intervals=self._intervals,
         )
 
     def _end_of(self, event: Event, begin: int | None) -> int | None:
@@ -319,7 +324,7 @@ class Online:
             if kind == _EVENT:
                 self._happen(number)
             else:
-                self._complete(number, self._clock.end(self._clock.by_opening[number]))
+                self._complete(number, self._end(number, self._clock.by_opening[number]))
 
     def _happen(self, number: int) -> None:
         event = self._events[number]
@@ -333,7 +338,7 @@ class Online:
         else:
             ended = self._ended_by(event)
             if ended is not None:
-                own_work = self._clock.end(ended)
+                own_work = self._end(number, ended)
                 holder = ended.holder
             else:
                 holder = self._holder(number, event.keys.get("activation"))
@@ -371,6 +376,14 @@ class Online:
         if holder is not None:
             self._inside[name] = holder.name
         self._leave(number, opened if is_tool else holder)
+
+    def _end(self, number: int, ended: _Interval) -> int:
+        """An event ends an interval; return its own work."""
+        owner = ended.owner if ended.holder is None else ended.holder.name
+        self._intervals.append(
+            (ended.begin, self._finish[number], ended.name, ended.opened, number, owner)
+        )
+        return self._clock.end(ended)
 
     def _holder(self, number: int, owner: str | None) -> _Interval | None:
         """The tool call or lasting event of an activation that an event goes on inside of."""

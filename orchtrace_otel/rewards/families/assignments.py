@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from orchtrace_otel.rewards.facts import Facts
-from orchtrace_otel.rewards.graph import find_closings
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from orchtrace_otel.model import Event
 
@@ -85,12 +84,17 @@ def unsettled(facts: Facts) -> Sequence[int]:
     ]
 
 
-def closings(facts: Facts, kind: str) -> Sequence[int | None]:
+def closings(facts: Facts, kind: str) -> Mapping[int, int]:
     """What closes each opening, right for events of one type; others may be among them."""
     if "duplicate_ids" not in facts.graph.flags:
         return facts.closings
     events = facts.events
-    return find_closings(events, {events[at].id: at for at in facts.by_type.get(kind, ())})
+    closing = {events[at].id: at for at in facts.by_type.get(kind, ())}
+    return {
+        at: closing[event.id[:-5] + ".close"]
+        for at, event in enumerate(events)
+        if event.id[-5:] == ".open" and event.id[:-5] + ".close" in closing
+    }
 
 
 def closed_well(event: Event) -> bool:
@@ -132,7 +136,7 @@ class _Reader:
             if not to.__class__ is instance.__class__ is parent.__class__ is str:
                 to = text(to) or text(events[place].keys.get("to"))
                 instance, parent = text(instance) or to, text(parent)
-            closed = closing[opening]
+            closed = closing.get(opening)
             if closed is not None and events[closed].type != "return":
                 closed = None
             finished = closed is not None and closed not in unwell

@@ -178,7 +178,7 @@ def results(facts: Facts) -> Sequence[int | None]:
     found: list[int | None] = []
     for place in calls:
         if events[place].id[-5:] == ".open":
-            at = closing[place]
+            at = closing.get(place)
             found.append(None if at is None or events[at].type != "tool_result" else at)
         else:
             found.append(_result_of_others(facts, place))

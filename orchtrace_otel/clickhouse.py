@@ -31,6 +31,7 @@ from orchtrace_otel.errors import MissingDependencyError, TraceFormatError
 from orchtrace_otel.otlp import Received, hexadecimal, keep_foreign, nanoseconds, root_of
 
 _ARRAYS: Final = {a.EDGES, a.EDGES_CLOSE, a.TURNS, a.FLAGS, a.FINISH_REASONS}
+_REALS: Final = {a.WEIGHT, a.PROBABILITY, a.STOP_PROBABILITY}
 _WRAP: Final = 2**64
 _NANO: Final = 10**9
 _TIME: Final = re.compile(
@@ -223,6 +224,8 @@ def _flat(given: Mapping[str, Any], path: str) -> Iterator[tuple[str, Any]]:
 
 
 def _restored(key: str, value: Any) -> Any:
+    if key in _REALS:
+        return _real(value)
     if isinstance(value, list):
         return (*cast("Iterable[Any]", value),)
     if not isinstance(value, str):
@@ -231,14 +234,22 @@ def _restored(key: str, value: Any) -> Any:
     return value if restore is None else restore(value)
 
 
+def _real(value: Any) -> Any:
+    """Return the number that a text, or JSON without a point in it, is of."""
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        return value
+
+
 def _array(text: str) -> Any:
-    """Return the array that a text is the JSON of, else the text."""
+    """Return the array of texts that a text is the JSON of, else the text."""
     if text.startswith("["):
         try:
-            held = orjson.loads(text)
+            held: list[Any] = orjson.loads(text)
         except ValueError:
             return text
-        return tuple(held)
+        return tuple(held) if all(isinstance(one, str) for one in held) else text
     return text
 
 

@@ -6,8 +6,10 @@ Reads `ExportTraceServiceRequest` documents: bytes of protobuf (needs the extra
 
 from __future__ import annotations
 
+import base64
+import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final, TypeAlias
 
 import orjson
@@ -25,6 +27,7 @@ from orchtrace_otel.dialects import adopt, read
 from orchtrace_otel.errors import MissingDependencyError, TraceFormatError
 from orchtrace_otel.model import Json, Trace
 from orchtrace_otel.rewards import score
+from orchtrace_otel.spans import writable
 
 Received: TypeAlias = tuple[str, SpanRecord]
 """A span and the OTel trace it belongs to, 32 hexadecimal digits."""
@@ -159,18 +162,18 @@ def _protobuf_value(value: Any) -> Any:
 
 
 def read_json(text: str | bytes) -> list[Received]:
-    """Read one `ExportTraceServiceRequest` in JSON.
+    """Read one `ExportTraceServiceRequest` in JSON, in which null is as good as absent.
 
     Raises:
         TraceFormatError: If the text is none.
     """
     try:
-        request = orjson.loads(text)
+        request = parse_json(text)
         return [
             (hexadecimal(str(span["traceId"]), _TRACE_ID), _from_json(span))
             for resource in request["resourceSpans"]
-            for scope in resource.get("scopeSpans", ())
-            for span in scope.get("spans", ())
+            for scope in resource.get("scopeSpans") or ()
+            for span in scope.get("spans") or ()
         ]
     except TraceFormatError:
         raise
@@ -180,6 +183,25 @@ def read_json(text: str | bytes) -> list[Received]:
             f"{len(text)} characters that are none ({type(error).__name__})"
         )
         raise TraceFormatError(msg) from error
+
+
+def parse_json(text: str | bytes) -> Any:
+    r"""Read a document of JSON in which half a surrogate pair is a replacement character.
+
+    JavaScript writes such halves where a text breaks off in an emoji; one must not cost a batch.
+
+    Raises:
+        ValueError: If it is no JSON.
+        RecursionError: If it is nested too deeply.
+
+    Example:
+        >>> parse_json(r'["caf\u00e9", "\ud83d"]')
+        ['café', '�']
+    """
+    try:
+        return orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return orjson.loads(writable(json.dumps(json.loads(text), ensure_ascii=False)))
 
 
 def read_lines(text: str | bytes) -> Iterator[Received]:
@@ -219,32 +241,36 @@ def read_messages(data: bytes) -> Iterator[Received]:
 
 
 def _from_json(span: Json) -> SpanRecord:
-    status = span.get("status", {}).get("code", 0)
+    status = (span.get("status") or {}).get("code")
     attributes = _json_attributes(span)
     record = SpanRecord(
         hexadecimal(str(span["spanId"]), _SPAN_ID),
         str(span.get("parentSpanId") or "").lower() or None,
-        nanoseconds(span.get("startTimeUnixNano", 0)),
-        nanoseconds(span.get("endTimeUnixNano", 0)),
+        nanoseconds(span.get("startTimeUnixNano") or 0),
+        nanoseconds(span.get("endTimeUnixNano") or 0),
         attributes,
         status in (_ERROR, "STATUS_CODE_ERROR"),
-        int(span.get("droppedLinksCount", 0)),
-        int(span.get("droppedAttributesCount", 0)),
+        int(span.get("droppedLinksCount") or 0),
+        int(span.get("droppedAttributesCount") or 0),
     )
     if is_ours(attributes):
-        record.root_id = root_of(str(span.get("traceState", "")))
+        record.root_id = root_of(str(span.get("traceState") or ""))
     else:
         raised = [
             str(_json_attributes(event).get(_EXCEPTION_TYPE, ""))
-            for event in span.get("events", ())
+            for event in span.get("events") or ()
             if event.get("name") == _EXCEPTION
         ]
-        keep_foreign(record, str(span.get("name", "")), raised)
+        keep_foreign(record, str(span.get("name") or ""), raised)
     return record
 
 
 def _json_attributes(holder: Json) -> dict[str, Any]:
-    return {item["key"]: _json_value(item["value"]) for item in holder.get("attributes", ())}
+    return _json_pairs(holder.get("attributes"))
+
+
+def _json_pairs(pairs: Iterable[Json] | None) -> dict[str, Any]:
+    return {item["key"]: _json_value(item.get("value") or {}) for item in pairs or ()}
 
 
 def nanoseconds(given: str | int) -> int:
@@ -270,18 +296,24 @@ def _int64(given: str | int) -> int:
 
 def _json_value(value: Mapping[str, Any]) -> Any:
     for kind, held in value.items():
-        match kind:
-            case "intValue":
-                return _int64(held)
-            case "arrayValue":
-                return tuple(_json_value(item) for item in held.get("values", ()))
-            case "kvlistValue":
-                return {item["key"]: _json_value(item["value"]) for item in held.get("values", ())}
-            case "doubleValue":
-                return float(held)
-            case _:
-                return held
+        if held is not None:
+            read = _READ.get(kind)
+            return held if read is None else read(held)
     return None
+
+
+def _json_array(held: Json) -> tuple[Any, ...]:
+    return tuple(_json_value(item) for item in held.get("values") or ())
+
+
+_READ: Final[Mapping[str, Callable[[Any], Any]]] = {
+    "intValue": _int64,
+    "doubleValue": float,
+    "bytesValue": base64.b64decode,
+    "arrayValue": _json_array,
+    "kvlistValue": lambda held: _json_pairs(held.get("values")),
+}
+"""How a value of each kind is read; others are what they hold."""
 
 
 def traces(received: Iterable[Received]) -> list[Trace]:

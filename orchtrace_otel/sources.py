@@ -2,12 +2,13 @@
 
 | kind | who writes it |
 |---|---|
-| `otlp_json` | the Collector's file exporter, a request of spans or log events a line; any one |
+| `otlp_json` | the Collector's file exporter, a request a line, of any signal; any one |
 | `otlp_messages` | the same with `format: proto`: requests in protobuf, each behind its length |
 | `rows` | ClickHouse, `SELECT * FROM otel_traces FORMAT JSONEachRow` |
 | `row_table` | the same, `FORMAT Parquet` |
 
-Any of them but Parquet may be packed with gzip. Spans of a run may lie in several files,
+Any of them but Parquet may be packed with gzip, and those of text begin with a byte-order mark.
+Lines of metrics and profiles are passed over. Spans of a run may lie in several files,
 as they do where the Collector rotates them: read all of them, then build.
 """
 
@@ -31,6 +32,8 @@ Kind: TypeAlias = Literal["otlp_json", "otlp_messages", "rows", "row_table"]
 
 _HEAD: Final = 4096
 _LOGS: Final = b'{"resourceLogs"'
+_NO_SPANS: Final = (_LOGS, b'{"resourceMetrics"', b'{"resourceProfiles"')
+_BOM: Final = b"\xef\xbb\xbf"
 _GZIP: Final = b"\x1f\x8b"
 _PARQUET: Final = b"PAR1"
 _LENGTH: Final = 4
@@ -57,7 +60,8 @@ def kind_of(file: Path) -> Kind | None:
         return None
     if head.startswith(_PARQUET):
         return "row_table" if _is_row_table(file) else None
-    if b'"resourceSpans"' in head or _is_of_logs(head):
+    head = head.removeprefix(_BOM)
+    if b'"resourceSpans"' in head or _holds_no_spans(head):
         return "otlp_json"
     if head.lstrip().startswith(b"{") and all(key in head for key in _ROW_KEYS):
         return "rows"
@@ -105,13 +109,13 @@ def _whole(file: Path, received: Iterator[Received]) -> Iterator[Received | Unre
 def _by_line(file: Path, *, rows: bool) -> Iterator[Received | Unread]:
     """Read a file of lines, or one request that was written over many."""
     with _opened(file) as lines:
-        first = lines.readline()
+        first = lines.readline().removeprefix(_BOM)
         if not rows and not first.rstrip().endswith(b"}"):
             yield from _whole(file, iter(_request(first + lines.read())))
             return
         read = read_rows if rows else read_lines
         for number, line in enumerate(chain((first,), lines), 1):
-            if not rows and _is_of_logs(line):
+            if not rows and _holds_no_spans(line):
                 continue
             try:
                 yield from read(line)
@@ -126,12 +130,14 @@ def log_lines(file: Path) -> Iterator[tuple[int, bytes]]:
     """
     with suppress(OSError, EOFError, zlib.error), _opened(file) as lines:
         for number, line in enumerate(lines, 1):
-            if _is_of_logs(line):
-                yield number, line
+            text = line.removeprefix(_BOM).lstrip() if number == 1 else line.lstrip()
+            if text.startswith(_LOGS):
+                yield number, text
 
 
-def _is_of_logs(line: bytes) -> bool:
-    return line.lstrip().startswith(_LOGS)
+def _holds_no_spans(line: bytes) -> bool:
+    """Whether a line is a request of another signal, which may share a file with spans."""
+    return line.lstrip().startswith(_NO_SPANS)
 
 
 def _request(text: bytes) -> Iterator[Received]:

@@ -114,7 +114,7 @@ def decide(
     if among:
         facts[a.CANDIDATES] = among
     if _is_chance(probability):
-        facts[a.PROBABILITY] = probability
+        facts[a.PROBABILITY] = float(probability)
     elif probability is not None:
         _refuse("decide() needs a probability above 0 and at most 1", probability, "the chance")
     _say(scope, "decide", facts)
@@ -356,7 +356,7 @@ def record_reward(  # noqa: PLR0913 - one keyword a field of the record
     if fault is not None:
         warn_once(f"reward:{fault}", "record_reward() needs a reward whose %s; it is lost", fault)
     elif not spans.is_suppressed(otel_context.get_current()):
-        _hand_on(reward, run_id)
+        _hand_on(reward, None if run_id is None else spans.writable(plain_text(run_id)))
 
 
 def _at_work(unit: str) -> str | None:

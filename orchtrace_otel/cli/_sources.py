@@ -13,7 +13,7 @@ from orchtrace_otel.tables.lake import is_lake
 from orchtrace_otel.tables.reading import Bad, Item, line_files, read_file, read_lake
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     import click
 
@@ -58,24 +58,35 @@ class Store(ParamType):
         return text
 
 
-def read_place(place: str) -> Iterator[Item]:
-    """Go through a file or folder of traces, a lake, or files of spans among them."""
+def read_places(places: Iterable[str]) -> Iterator[Item]:
+    """Go through files and folders of traces, lakes, and files of spans among them.
+
+    The spans of a run may stand anywhere in all of them, so that they come last.
+    """
+    of_spans: list[Path] = []
+    for place in places:
+        yield from _read_place(place, of_spans)
+    yield from _built(of_spans)
+
+
+def _read_place(place: str, of_spans: list[Path]) -> Iterator[Item]:
+    """Go through one place, and add to those before the files of spans that it has."""
     path = Path(place)
     if "://" in place or (path.is_dir() and is_lake(path)):
         yield from read_lake(place)
     if "://" in place:
         return
     kinds = {file: kind_of(file) for file in _files(path)}
-    of_spans = [file for file, kind in kinds.items() if kind is not None]
+    found = [file for file, kind in kinds.items() if kind is not None]
+    of_spans += found
     files = line_files(path) if path.is_dir() else [path]
     for file in files:
-        if file not in of_spans:
+        if file not in found:
             yield from read_file(file)
-    yield from _built(of_spans)
-    for file in of_spans:
+    for file in found:
         if kinds[file] == "otlp_json":
             yield from _late(file)
-    if not files and not of_spans and not is_lake(path):
+    if not files and not found and not is_lake(path):
         yield Bad(place, "must hold *.jsonl, *.json, spans or Parquet, came one without")
 
 
@@ -98,7 +109,7 @@ def _late(file: Path) -> Iterator[Item]:
 
 
 def _built(files: list[Path]) -> Iterator[Item]:
-    """Build the runs of files of spans: those of a run may stand anywhere in all of them."""
+    """Build the runs of files of spans."""
     received: list[otlp.Received] = []
     for file in files:
         for one in read_spans(file):

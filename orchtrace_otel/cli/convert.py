@@ -10,7 +10,7 @@ import click
 
 from orchtrace_otel.cli._console import print_error, tell
 from orchtrace_otel.cli._files import STDIN
-from orchtrace_otel.cli._sources import Place, read_place
+from orchtrace_otel.cli._sources import Place, read_places
 from orchtrace_otel.cli._summary import counted
 from orchtrace_otel.exporter import TraceExporter, open_exporter
 from orchtrace_otel.tables.reading import LINES
@@ -37,10 +37,10 @@ def command(places: tuple[str, ...], *, target: str, compact: bool) -> int:
 
     IN: files or folders of traces as JSON lines, folders or URLs of Parquet, and files or folders
     of spans, as the Collector's file exporter or ClickHouse writes them, of which the runs are
-    built; log events among them are rewards that came later. Of several revisions of a run the
-    highest is taken, once, with the rewards that came after it. Traces do not become OTLP again:
-    a trace says what happened, not which spans told it. Keep the spans, or have a collector
-    write them.
+    built, those of one run from all of IN; log events among them are rewards that came later. Of
+    several revisions of a run the highest is taken, once, with the rewards that came after it.
+    Traces do not become OTLP again: a trace says what happened, not which spans told it. Keep the
+    spans, or have a collector write them.
     """
     if not compact and any(_is_target(place, target) for place in places):
         msg = f"must be another place than IN, where the runs would be twice, got {target!r}"
@@ -102,11 +102,10 @@ def _is_target(place: str, target: str) -> bool:
 
 def _read(spool: Spool, places: Iterable[str]) -> int:
     faults = 0
-    for place in places:
-        for bad in spool.take(read_place(place)):
-            faults += 1
-            if faults <= _SHOWN:
-                print_error(f"{bad.where}: {bad.why}")
+    for bad in spool.take(read_places(places)):
+        faults += 1
+        if faults <= _SHOWN:
+            print_error(f"{bad.where}: {bad.why}")
     if faults > _SHOWN:
         print_error(f"and {faults - _SHOWN:,} more that could not be read")
     return faults

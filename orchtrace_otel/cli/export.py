@@ -17,7 +17,7 @@ from orchtrace_otel.cli._console import (
     print_error,
     tell,
 )
-from orchtrace_otel.cli._sources import Place, Store, read_place
+from orchtrace_otel.cli._sources import Place, Store, read_places
 from orchtrace_otel.cli._summary import counted
 from orchtrace_otel.datasets import Job, Report, export, known_writers
 from orchtrace_otel.datasets.exporting import Engine, local
@@ -144,7 +144,7 @@ def command(**given: Any) -> int:
             license_id=given["license_id"],
             run_engine=_engine(given["engine"]),
             progress=bar.show,
-            source=read_place,
+            source=read_places,
         )
     _note_misspelled(given, report)
     if given["as_json"]:

@@ -11,7 +11,6 @@ import binascii
 from collections.abc import Callable, Iterable
 from typing import Any, Final, cast
 
-import orjson
 from google.protobuf.json_format import ParseDict, ParseError
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
@@ -19,6 +18,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from orchtrace_otel.collect.admission import RefusedError
 from orchtrace_otel.collect.parts import Rejected
 from orchtrace_otel.model import Json
+from orchtrace_otel.otlp import parse_json
 
 _IDS: Final = ("traceId", "spanId", "parentSpanId", "trace_id", "span_id", "parent_span_id")
 _WRONG: Final = (AttributeError, LookupError, ParseError, RecursionError, TypeError, ValueError)
@@ -52,10 +52,10 @@ def _read(
     outer, middle, inner = names
     request = kind()
     try:
-        given: Json = orjson.loads(body)
+        given: Json = parse_json(body)
         resources = _listed(given, outer)
         for resource in resources:
-            scopes = [(scope, scope.pop(inner, [])) for scope in _listed(resource, middle)]
+            scopes = [(scope, scope.pop(inner, None) or []) for scope in _listed(resource, middle)]
             of_resource = _parse({outer: [resource]}, kind())
             request.MergeFrom(of_resource)
             made = getattr(request, _snake(outer))[-1]
@@ -72,7 +72,9 @@ def _read(
 
 
 def _listed(of: Json, name: str) -> list[Json]:
-    held = of.get(name, of.get(_snake(name), []))
+    held = of.get(name, of.get(_snake(name)))
+    if held is None:
+        return []
     if not isinstance(held, list):
         msg = f"{name} must be an array"
         raise TypeError(msg)
@@ -96,7 +98,7 @@ def _parse(given: Json, into: Any) -> Any:
 
 def _with_ids(item: Json) -> Json:
     """Return a span or log record with its ids, and those of its links, in base64."""
-    links = [_with_ids(link) for link in item.get("links", ())]
+    links = [_with_ids(link) for link in item.get("links") or ()]
     changed = {key: _base64(item[key]) for key in _IDS if item.get(key)}
     return {**item, **changed, "links": links} if links else {**item, **changed}
 

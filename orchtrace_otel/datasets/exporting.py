@@ -27,7 +27,7 @@ from orchtrace_otel.datasets.tasks import clusters, split_of
 from orchtrace_otel.datasets.updates import updates
 from orchtrace_otel.datasets.writer import open_writer
 from orchtrace_otel.errors import ConfigError, ContentError
-from orchtrace_otel.tables.reading import Bad, Item, read
+from orchtrace_otel.tables.reading import Bad, Item, read_all
 from orchtrace_otel.tables.rows import rows_of
 from orchtrace_otel.tables.spool import Counts, Spool
 
@@ -106,7 +106,7 @@ def export(  # noqa: PLR0913 - keywords, each a choice of its own
     license_id: str = "unknown",
     run_engine: Engine = local,
     progress: Progress | None = None,
-    source: Callable[[str], Iterator[Item]] = read,
+    source: Callable[[Iterable[str]], Iterator[Item]] = read_all,
 ) -> Report:
     """Make a data set.
 
@@ -117,7 +117,7 @@ def export(  # noqa: PLR0913 - keywords, each a choice of its own
         license_id: SPDX id of the data's licence, for the card.
         run_engine: What runs `engine.records`.
         progress: Told of how far it is.
-        source: What goes through one place.
+        source: What goes through the places.
 
     Returns:
         What was done. A refusal is in `report.check.refusal`; then nothing is written.
@@ -137,9 +137,8 @@ def export(  # noqa: PLR0913 - keywords, each a choice of its own
     output = None if out is None else Output(Path(out), writer, deduplicate=job.deduplicate)
     try:
         with Spool() as spool:
-            for place in places:
-                for bad in spool.take(source(fspath(place))):
-                    _note(report, bad)
+            for bad in spool.take(source(map(fspath, places))):
+                _note(report, bad)
             report.counts = spool.counts
             _plan(spool, job, report)
             if "current" in writer.settings:

@@ -164,7 +164,7 @@ def unnest(
     wanted = frozenset(only)
     chosen = columns or {}
     own = nested.select(range(len(schema("runs")))).rename_columns(schema("runs").names)
-    runs = _pylist(own, "runs")
+    runs = pylist(own, "runs")
     parts = {
         name: _parts(nested.column(name), name, chosen.get(name)) if name in wanted else None
         for name in ALL
@@ -183,7 +183,7 @@ def _parts(column: Any, name: str, columns: Sequence[str] | None) -> list[list[J
     array = _one_array(column)
     counts = array.value_lengths().to_pylist()
     table = pa.Table.from_struct_array(array.flatten())
-    rows = _pylist(table if columns is None else table.select(list(columns)), name)
+    rows = pylist(table if columns is None else table.select(list(columns)), name)
     parts: list[list[Json]] = []
     start = 0
     for count in counts:
@@ -197,7 +197,7 @@ def rows_from(tables: Mapping[str, Any]) -> Iterator[Rows]:
     yield from unnest(nest(tables))
 
 
-def _pylist(table: Any, name: str) -> list[Json]:
+def pylist(table: Any, name: str) -> list[Json]:
     """Turn a table into rows, leaving out what is null."""
     kinds = {column.name: column.kind for column in TABLES[name]}
     rows: list[Json] = [{} for _ in range(table.num_rows)]

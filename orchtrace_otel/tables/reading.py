@@ -12,14 +12,14 @@ import orjson
 
 from orchtrace_otel.content.folders import open_folder
 from orchtrace_otel.errors import OrchtraceError
-from orchtrace_otel.model import Reward, Trace
+from orchtrace_otel.model import Json, Reward, Trace
 from orchtrace_otel.schema import is_unfinished, read_lines
-from orchtrace_otel.tables.arrow import nest, unnest
+from orchtrace_otel.tables.arrow import nest, pylist, unnest
 from orchtrace_otel.tables.lake import is_lake, parts, read_part
 from orchtrace_otel.tables.restore import trace_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from orchtrace_otel.content.folders import Folder
 
@@ -64,6 +64,12 @@ def read(place: str) -> Iterator[Item]:
         yield from read_lake(path)
     for file in line_files(path):
         yield from read_file(file)
+
+
+def read_all(places: Iterable[str]) -> Iterator[Item]:
+    """Go through several places, one after another; raises as `read` does."""
+    for place in places:
+        yield from read(place)
 
 
 def line_files(folder: Path) -> list[Path]:
@@ -158,11 +164,13 @@ def read_late(folder: Folder) -> Iterator[Late | Bad]:
     for part in parts(folder, "rewards", late=True):
         where = f"{folder!r}/rewards/{part}"
         try:
-            table = read_part(folder, part, ["rewards"])["rewards"]
-        except OrchtraceError as error:
+            rows = pylist(read_part(folder, part, ["rewards"])["rewards"], "rewards")
+            found = [_late_of({**row, **row.get("extra", {})}) for row in rows]
+        except (OrchtraceError, LookupError, TypeError, ValueError) as error:
             yield Bad(where, str(error))
             continue
-        for row in table.to_pylist():
-            record = {key: value for key, value in row.items() if value is not None}
-            run_id = record.pop("run_id")
-            yield Late(run_id, Reward.from_dict(record))
+        yield from found
+
+
+def _late_of(row: Json) -> Late:
+    return Late(row["run_id"], Reward.from_dict(row))

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import orchtrace_otel as orchtrace
+from orchtrace_otel import attributes as a
 from orchtrace_otel import clickhouse, otlp, schema
 from orchtrace_otel.errors import TraceFormatError
 from orchtrace_otel.testing import capture
@@ -29,6 +30,8 @@ def plain(value: dict[str, Any]) -> Any:
 
 def text(value: Any) -> str:
     """An OTLP value as the exporter writes it into a map of texts."""
+    if isinstance(value, float):
+        return f"{value:g}"
     return value if isinstance(value, str) else json.dumps(value, separators=(",", ":"))
 
 
@@ -98,7 +101,9 @@ def our_run() -> list[dict[str, Any]]:
     @orchtrace.agent
     def critic() -> None:
         search()
-        orchtrace.decide("route", chosen="a", candidates=["a", "b"])
+        orchtrace.decide("route", chosen="a", candidates=["a", "b"], probability=0.25)
+        orchtrace.decide("sizes", chosen=["a"], candidates=["a", "b"], probability=1)
+        orchtrace.decide("sure", chosen="[1, 2]", candidates=["[1, 2]"], probability=1e-7)
 
     @orchtrace.team("bakery", tags={"day": "monday"})
     def bake() -> None:
@@ -119,6 +124,8 @@ def our_run() -> list[dict[str, Any]]:
         for key in ("traceId", "spanId", "parentSpanId"):
             if key in span:
                 span[key] = base64.b64decode(span[key]).hex()
+        for key in (a.WEIGHT, a.STOP_PROBABILITY):
+            span["attributes"].append({"key": key, "value": {"doubleValue": 4.0}})
     return spans
 
 

@@ -93,7 +93,8 @@ def test_values_of_every_kind_are_read() -> None:
         ({"arrayValue": {"values": [{"intValue": "1"}]}}, (1,)),
         ({"arrayValue": {}}, ()),
         ({"kvlistValue": {"values": [attribute("k", "v")]}}, {"k": "v"}),
-        ({"bytesValue": "AA=="}, "AA=="),
+        ({"bytesValue": "AA=="}, b"\0"),
+        ({"intValue": None, "stringValue": "x"}, "x"),
         ({}, None),
     ]
     found = [attribute(a.VERB, "decide")]
@@ -102,6 +103,30 @@ def test_values_of_every_kind_are_read() -> None:
     assert {int(k): v for k, v in record.attributes.items() if k.isdigit()} == {
         place: kind[1] for place, kind in enumerate(kinds)
     }
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"status": None, "events": None, "links": None, "traceState": None, "name": None},
+        {"status": {"code": None}, "parentSpanId": None, "droppedLinksCount": None},
+        {"attributes": [*span()["attributes"], {"key": "a", "value": None}, {"key": "b"}]},
+    ],
+)
+def test_null_is_as_good_as_absent(more: dict[str, Any]) -> None:
+    """As in all JSON of protobuf: writers in some languages say null of what is not there."""
+    plain, nulls = (json.dumps(request(span(**told))) for told in ({}, more))
+    assert otlp.traces(otlp.read_json(nulls)) == otlp.traces(otlp.read_json(plain))
+    none: dict[str, Any] = {"resource": None, "scopeSpans": None}
+    some = {"resourceSpans": [none, *request(span())["resourceSpans"]]}
+    assert otlp.read_json(json.dumps(some))[0][0] == TRACE
+
+
+def test_half_a_surrogate_pair_costs_no_batch() -> None:
+    """JavaScript writes one where a text breaks off in an emoji; it becomes a replacement."""
+    found = [*span()["attributes"], attribute(a.TAG_PREFIX + "said", "caf\ud83d")]
+    (trace,) = otlp.traces(otlp.read_json(json.dumps(request(span(attributes=found)))))
+    assert trace.events[0]["tags"] == {"said": "caf\N{REPLACEMENT CHARACTER}"}
 
 
 def test_of_spans_of_others_only_the_call_of_a_model_is_kept() -> None:
@@ -296,7 +321,7 @@ def test_protobuf_is_read_as_json_is() -> None:
         '{"resourceSpans": [{"scopeSpans": [{"spans": [{}]}]}]}',
         json.dumps(request({"traceId": TRACE})),
         json.dumps(request(span(startTimeUnixNano="soon"))),
-        json.dumps(request(span(attributes=[{"key": "a"}]))),
+        json.dumps(request(span(attributes=[{"value": {}}]))),
         json.dumps(request(span(attributes=[1]))),
         json.dumps(request(span(attributes=[{"key": "a", "value": 7}]))),
         json.dumps(request(span(status=7))),

@@ -10,6 +10,7 @@ import pytest
 
 from orchtrace_otel import otlp, schema
 from orchtrace_otel.cli.convert import command
+from orchtrace_otel.cli.export import command as export
 from orchtrace_otel.sources import Unread, kind_of, read_spans
 from tests.fuzz.make_corpus import ROW, base64
 from tests.unit.dialects.stories import TELLERS, request
@@ -112,6 +113,35 @@ def test_convert_builds_runs_from_rotated_files(tmp_path: Path, capsys) -> None:
     assert command.main([str(folder), "--to", f"jsonl:{target}"], standalone_mode=False) == 0
     assert target.read_bytes().splitlines() == EXPECTED
     assert capsys.readouterr().out.startswith("1 run written")
+
+
+def test_convert_builds_runs_from_files_that_are_named_one_by_one(tmp_path: Path, capsys) -> None:
+    """As a shell names them; files of spans in folders of their own are part of it, too."""
+    (tmp_path / "b").mkdir()
+    files = [tmp_path / "a.json", tmp_path / "b" / "more.json"]
+    for file, held in zip(files, (SPANS[:5], SPANS[5:]), strict=True):
+        file.write_bytes(request(held) + b"\n")
+    target = tmp_path / "runs.jsonl"
+    places = [str(files[0]), str(tmp_path / "b")]
+    assert command.main([*places, "--to", f"jsonl:{target}"], standalone_mode=False) == 0
+    assert target.read_bytes().splitlines() == EXPECTED
+    assert "1 run written" in (said := capsys.readouterr().out)
+    assert "0 older revisions" in said
+    given = ["--to", "trl-sft", "--dry-run", "--json"]
+    export.main([*places, *given], standalone_mode=False)
+    assert json.loads(capsys.readouterr().out)["read"]["superseded"] == 0
+
+
+@pytest.mark.parametrize("others", [b'{"resourceMetrics":[]}\n', b'{"resourceProfiles":[]}\n', b""])
+def test_spans_are_found_behind_a_mark_and_among_other_signals(
+    others: bytes, tmp_path: Path
+) -> None:
+    """The Collector writes all signals into one file where it is told to, in any order."""
+    file = tmp_path / "otel.json"
+    file.write_bytes(b"\xef\xbb\xbf" + others + request(SPANS) + b"\n" + others)
+    assert kind_of(file) == "otlp_json"
+    received = list(read_spans(file))
+    assert [schema.dump(trace) for trace in otlp.traces(received)] == EXPECTED
 
 
 VERDICT = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from typing import Any
 
@@ -226,6 +227,19 @@ def test_any_json_is_read_or_refused(one: Any, other: Any) -> None:
             lambda body=body: verdicts(read_logs(body, Rejected()), Rejected()),
         ):
             assert refusal(work) in {None, "invalid"}
+
+
+def test_json_may_hold_null_and_half_a_surrogate_pair() -> None:
+    """Neither costs the batch that it is in, nor its span."""
+    null = {"traceId": "ab" * 16, "spanId": "cd" * 8, "links": None, "attributes": None}
+    half = {"traceId": "ab" * 16, "spanId": "ef" * 8, "name": "caf\ud83d"}
+    scopes = [{"spans": None}, {"spans": [null, half]}]
+    held = {"resourceSpans": [{"scopeSpans": None}, {"scopeSpans": scopes}]}
+    rejected = Rejected()
+    request = read_traces(json.dumps(held).encode(), rejected)
+    (part,) = cut(request, BOUNDS, rejected)
+    assert (len(part.marks), rejected.count) == (2, 0)
+    assert request.resource_spans[1].scope_spans[1].spans[1].name == "caf\N{REPLACEMENT CHARACTER}"
 
 
 @pytest.mark.parametrize("depth", [50, 5_000])

@@ -7,6 +7,7 @@ spans through `spans`.
 from __future__ import annotations
 
 import logging
+import os
 import sys
 import threading
 from abc import ABC, abstractmethod
@@ -134,6 +135,16 @@ class _Held:
 
 
 _lock = threading.RLock()
+
+
+def _renew_lock() -> None:
+    global _lock  # noqa: PLW0603 (a child's copy may be held by a thread it does not have)
+    _lock = threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew_lock)
+
 _known: dict[str, Adapter] = {}
 _active: dict[str, _Held] = {}
 _threads: Final = Threads()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import math
+import os
 import threading
 import time
 from collections import Counter
@@ -71,6 +72,17 @@ _last: _Configured | None = None
 """What was shut down last: its losses can still be asked for."""
 _lost: Counter[str] = Counter()
 """What was lost of content until the last shutdown."""
+
+
+def _start_afresh() -> None:
+    """Leave to the parent of a fork what it lost, and a lock that one of its threads may hold."""
+    global _lock  # noqa: PLW0603 - one configuration a process
+    _lock = threading.RLock()
+    _lost.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_start_afresh)
 
 
 def configure(  # noqa: PLR0913 - one keyword a part that can be replaced

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import orjson
 
+from orchtrace_otel.forking import afresh_in_children
 from orchtrace_otel.lines import LineFile
 
 if TYPE_CHECKING:
@@ -36,6 +37,11 @@ class Losses:
         self._what = what
         self._file = None if path is None else LineFile(path, max_bytes)
         self._waiting: Counter[tuple[str, str]] = Counter()
+        afresh_in_children(self)
+
+    def start_afresh(self) -> None:
+        """Leave to the parent of a fork what it lost."""
+        self._waiting.clear()
 
     def note(self, why: str, count: int = 1, what: str = "") -> None:
         """Count a loss; `own_up` writes it down.

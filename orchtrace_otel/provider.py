@@ -10,6 +10,7 @@ from opentelemetry.sdk.trace import TracerProvider
 from orchtrace_otel._guard import warn_once
 from orchtrace_otel.errors import ConfigError
 from orchtrace_otel.exporter import open_exporter
+from orchtrace_otel.forking import afresh_in_children
 from orchtrace_otel.sampling import RecordOurs
 from orchtrace_otel.settings import Settings
 
@@ -55,6 +56,11 @@ class Counted:
 
     def __init__(self, exporter: Any) -> None:
         self._exporter = exporter
+        self.lost = 0
+        afresh_in_children(self)
+
+    def start_afresh(self) -> None:
+        """Count anew in the child of a fork."""
         self.lost = 0
 
     def export(self, batch: Sequence[Any]) -> Any:

@@ -16,14 +16,14 @@ from contextlib import ExitStack, suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qsl
-from weakref import WeakSet
 
 from orchtrace_otel.content.folders import Folder, LocalFolder, open_folder
 from orchtrace_otel.content.store import Store, open_store
 from orchtrace_otel.errors import ConfigError
+from orchtrace_otel.forking import afresh_in_children
 from orchtrace_otel.noted import Losses
-from orchtrace_otel.tables.arrow import pyarrow, schema
-from orchtrace_otel.tables.gathering import flat
+from orchtrace_otel.tables.arrow import pyarrow
+from orchtrace_otel.tables.gathering import flat, table_of
 from orchtrace_otel.tables.inlining import inline
 from orchtrace_otel.tables.lake import LATE, SUFFIX
 from orchtrace_otel.tables.rows import Rows, rows_of
@@ -46,8 +46,6 @@ _PIECE: Final = 256
 _NANO: Final = 10**9
 _ORDER: Final = ("events", "edges", "turns", "rewards", "decisions", "runs")
 """`runs` last: a part counts once it stands there."""
-
-_open: WeakSet[ParquetExporter] = WeakSet()
 
 
 class ParquetExporter:
@@ -79,13 +77,18 @@ class ParquetExporter:
         self._max_events = max_events
         self._max_seconds = max_seconds
         self.dropped: Counter[str] = Counter()
-        self._why: str | None = None
         noted = folder.path / "losses.jsonl" if isinstance(folder, LocalFolder) else None
         self.losses = Losses(noted, "runs")
         self._begin()
-        _open.add(self)
+        afresh_in_children(self)
+
+    def start_afresh(self) -> None:
+        """Leave to the parent of a fork what it had gathered, and what it lost."""
+        self.dropped.clear()
+        self._begin()
 
     def _begin(self) -> None:
+        self._why: str | None = None
         self._lock = threading.RLock()
         self._traces: list[Trace] = []
         self._late: list[tuple[str, Reward]] = []
@@ -236,14 +239,6 @@ class ParquetExporter:
             self._start_timer()
 
 
-def _forget_in_child() -> None:
-    for exporter in list(_open):
-        exporter._begin()  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] - of this module
-
-
-os.register_at_fork(after_in_child=_forget_in_child)
-
-
 def _by_date(traces: Sequence[Trace]) -> Mapping[str, list[Trace]]:
     found: dict[str, list[Trace]] = {}
     for trace in traces:
@@ -367,15 +362,13 @@ def put(folder: Folder, name: str, data: bytes) -> None:
 
 
 def _write_late(folder: Folder, late: Sequence[tuple[str, Reward]]) -> None:
-    pa: Any = pyarrow()
-    wanted = schema("rewards")
     rows = [
-        {"run_id": run_id, "index": place, "source": "late", **reward.to_dict()}
+        {"run_id": storable(run_id), "index": place, "source": "late", **reward.to_dict()}
         for place, (run_id, reward) in enumerate(late)
     ]
     date = datetime.now(UTC).date().isoformat()
     name = f"rewards/date={date}/{LATE}{new_name()}{SUFFIX}"
-    put(folder, name, encoded(pa.Table.from_pylist(rows, schema=wanted)))
+    put(folder, name, encoded(table_of("rewards", rows)))
 
 
 def open_parquet(target: str) -> ParquetExporter:
@@ -403,6 +396,8 @@ def open_parquet(target: str) -> ParquetExporter:
         raise ConfigError(msg)
     pyarrow("parquet")
     folder = open_folder(place)
+    if content is not None:
+        open_folder(content)  # what is no store is told now, and not with the first part
     if isinstance(folder, LocalFolder):
         _try_to_write(folder)
     return ParquetExporter(folder, events, seconds, content)

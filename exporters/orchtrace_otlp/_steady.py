@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 
+from orchtrace_otel.forking import afresh_in_children
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -105,6 +107,14 @@ class Steady(SpanExporter):
     _pause: float = _FIRST_PAUSE_S
     _again: float = 0.0
     _over: bool = False
+
+    def __init__(self, *given: Any, **named: Any) -> None:
+        super().__init__(*given, **named)
+        afresh_in_children(self)
+
+    def start_afresh(self) -> None:
+        """Count anew in the child of a fork."""
+        self.lost = 0
 
     def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
         """Export spans, unless the collector was out of reach a moment ago."""

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import urlsplit
 
 from orchtrace_otel.errors import ConfigError, MissingDependencyError
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
 
 
 class Folder(Protocol):
@@ -129,26 +132,41 @@ class RemoteFolder:
         """Return the names of the files in a subfolder, sorted."""
         self._files.invalidate_cache()
         try:
-            found = self._files.ls(f"{self._root}/{room}", detail=False)
+            with self._told():
+                found = self._files.ls(f"{self._root}/{room}", detail=False)
         except FileNotFoundError:
             return []
         return sorted(f"{room}/{str(path).rsplit('/', 1)[-1]}" for path in found)
 
     def read(self, name: str) -> bytes:
         """Return a file as a whole."""
-        return bytes(self._files.cat_file(f"{self._root}/{name}"))
+        with self._told():
+            return bytes(self._files.cat_file(f"{self._root}/{name}"))
 
     def write(self, name: str, data: bytes) -> None:
         """Put down a file as a whole; object stores show it when it is complete."""
         room = name.rpartition("/")[0]
-        with suppress(NotImplementedError):
-            self._files.makedirs(f"{self._root}/{room}", exist_ok=True)
-        self._files.pipe_file(f"{self._root}/{name}", data)
+        with self._told():
+            with suppress(NotImplementedError):
+                self._files.makedirs(f"{self._root}/{room}", exist_ok=True)
+            self._files.pipe_file(f"{self._root}/{name}", data)
 
     def delete(self, name: str) -> None:
         """Delete a file, if there is one."""
-        with suppress(FileNotFoundError):
+        with suppress(FileNotFoundError), self._told():
             self._files.rm_file(f"{self._root}/{name}")
+
+    @contextmanager
+    def _told(self) -> Generator[None, None, None]:
+        """Make an OSError of whatever the library behind a URL raises, such as S3's own errors."""
+        try:
+            yield
+        except OSError:
+            raise
+        except Exception as error:
+            # By its class alone: its text may hold what is secret.
+            msg = f"{type(error).__name__} of what reads and writes {self._shown}"
+            raise OSError(msg) from error
 
 
 def open_folder(where: str | Path) -> Folder:

@@ -61,6 +61,6 @@ def key_of(store: Path) -> str:
 def _unusable(where: str, error: OSError) -> str:
     return (
         f"a store of content must be a folder that can be written, got {where} "
-        f"({error.strerror or type(error).__name__}); choose another one, "
+        f"({error.strerror or error}); choose another one, "
         "or unset ORCHTRACE_STORE where that names it"
     )

@@ -45,6 +45,13 @@ def flat(runs: Iterable[Rows]) -> dict[str, Any]:
     return {name: table.made(name) for name, table in tables.items()}
 
 
+def table_of(name: str, rows: list[Json]) -> Any:
+    """Return some rows of one table as Arrow's."""
+    values = _Values(TABLES[name])
+    values.take(rows)
+    return values.made(name)
+
+
 def _take(runs: Sequence[Rows], tables: dict[str, _Values]) -> None:
     tables["runs"].take([rows.run for rows in runs])
     for name in ALL:

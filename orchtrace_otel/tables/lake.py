@@ -8,6 +8,7 @@ that begin with `late-` hold rewards that came after their runs.
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
 from orchtrace_otel.content.folders import open_folder
@@ -28,8 +29,10 @@ MARK: Final = b"orchtrace.tables"
 
 
 def is_lake(where: str | Path) -> bool:
-    """Whether a folder or URL has parts of ours in it."""
-    return next(parts(open_folder(where)), None) is not None
+    """Whether a folder or URL has parts of ours in it: of runs, or of rewards that came late."""
+    folder = open_folder(where)
+    found = chain(parts(folder), parts(folder, "rewards", late=True))
+    return next(found, None) is not None
 
 
 def parts(folder: Folder, table: str = "runs", *, late: bool = False) -> Iterator[str]:

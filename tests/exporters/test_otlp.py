@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.server
 import logging
+import os
 import subprocess
 import sys
 import threading
@@ -323,6 +324,19 @@ def test_an_exporter_that_raises_has_lost_its_spans(caplog: pytest.LogCaptureFix
     exporter = _steady.steady(Official, "test")()
     assert exporter.export([object(), object()]) is SpanExportResult.FAILURE
     assert (exporter.lost, len(messages(caplog))) == (2, 1)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_what_a_parent_lost_is_told_by_it_alone() -> None:
+    """A child of a fork counts anew."""
+    exporter = open_http("http://127.0.0.1:9")
+    exporter.lost = 3  # type: ignore[attr-defined]
+    child = os.fork()
+    if child == 0:
+        os._exit(exporter.lost)  # type: ignore[attr-defined]
+    assert os.waitpid(child, 0)[1] == 0
+    exporter.shutdown()
+    assert exporter.lost == 3  # type: ignore[attr-defined]
 
 
 BEHIND_A_BATCH = """

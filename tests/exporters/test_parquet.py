@@ -260,6 +260,40 @@ def test_a_forked_child_does_not_write_what_its_parent_gathered(tmp_path: Path, 
         assert (spool.counts.runs, spool.counts.superseded) == (2, 0)
 
 
+def test_what_a_parent_lost_is_noted_by_it_alone(tmp_path: Path) -> None:
+    """A child of a fork begins with no losses, as it does with nothing gathered."""
+    exporter = open_parquet(str(tmp_path / "lake"))
+    exporter.losses.note("No space left on device", 2)
+    exporter.dropped["runs_unwritten"] += 2
+    child = os.fork()
+    if child == 0:
+        exporter.shutdown()
+        exporter.losses.own_up()
+        os._exit(exporter.dropped.total())
+    assert os.waitpid(child, 0)[1] == 0
+    exporter.losses.own_up()
+    [told] = exporter.complaints()
+    assert told.startswith("2 runs were lost (No space left on device); ")
+
+
+def test_late_rewards_that_fit_no_column_hold_up_no_others(tmp_path: Path) -> None:
+    """Numbers for truth and truth for numbers come back as they were."""
+    rewards = [
+        Reward(id="a", component="c", value=1, provisional=1),  # type: ignore[arg-type]
+        Reward(id="b", component="c", value=0.5, n=True, se=2),
+        Reward(id="c", component="c", value=0.5, n=2**62, version="v1"),
+    ]
+    assert all(reward.is_sound for reward in rewards)
+    exporter = open_parquet(str(tmp_path / "lake"))
+    for run_id in ("r-1", "caf\ud83d"):
+        for reward in rewards:
+            exporter.amend(run_id, reward)
+    exporter.shutdown()
+    late = [item for item in read(str(tmp_path / "lake")) if isinstance(item, Late)]
+    assert [item.run_id for item in late] == ["r-1"] * 3 + ["caf\\ud83d"] * 3
+    assert [repr(item.reward) for item in late] == [repr(reward) for reward in rewards] * 2
+
+
 def test_a_full_disk_leaves_nothing_half_written_and_is_tried_again(
     tmp_path: Path, traces: list[Trace], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -447,6 +481,35 @@ def test_a_lake_behind_a_url_is_written_and_read(traces: list[Trace]) -> None:
     assert [item.run_id for item in items if isinstance(item, Late)] == [traces[0].trace_id]
 
 
+def test_what_the_library_behind_a_url_raises_is_as_good_as_a_full_disk(
+    traces: list[Trace], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Clients of object stores have errors of their own: runs wait within the bound, then count."""
+    files = pytest.importorskip("fsspec.implementations.memory").MemoryFileSystem
+
+    def refuse(*_: object, **__: object) -> None:
+        raise RuntimeError("AccessDenied: key AKIA-SECRET")
+
+    exporter = open_parquet(f"memory://refusing?max_events={len(traces[0].events)}")
+    with monkeypatch.context() as patched:
+        patched.setattr(files, "pipe_file", refuse)
+        for trace in traces[:4]:
+            exporter.export(trace)
+        for trace in traces[4:]:
+            with pytest.raises(OSError, match="1 runs are lost") as lost:
+                exporter.export(trace)
+            assert "(RuntimeError of what reads and writes memory://refusing)" in str(lost.value)
+            assert "SECRET" not in str(lost.value)
+    assert exporter.dropped == {"runs_unwritten": 8}
+    exporter.shutdown()
+    items = list(read("memory://refusing"))
+    assert {item.trace_id: item for item in items if isinstance(item, Trace)} == by_id(traces[8:])
+    monkeypatch.setattr(files, "cat_file", refuse)
+    told = list(read("memory://refusing"))
+    assert {type(item) for item in told} == {Bad}
+    assert "RuntimeError of what reads" in str(told[0])
+
+
 def test_what_is_no_part_of_this_layout_is_told_and_passed_over(tmp_path, traces) -> None:
     """A missing table, another program's file, and a later layout each cost that part alone."""
     lake = filled(tmp_path / "lake", traces[:2])
@@ -484,6 +547,12 @@ def test_columns_that_came_later_are_null_in_older_files(tmp_path: Path, traces)
     newer = older.append_column("of_the_future", pa.array([1] * older.num_rows))
     pq.write_table(newer.replace_schema_metadata(older.schema.metadata), file)
     assert found(lake) == by_id(traces[:1])
+
+
+def test_a_store_that_is_none_is_refused_at_once(tmp_path: Path) -> None:
+    """And not with the first part, whose runs would never be written."""
+    with pytest.raises(ConfigError, match="URL that fsspec knows, got 'nowhere://x'"):
+        open_parquet(f"{tmp_path / 'lake'}?content=nowhere://x")
 
 
 @pytest.mark.parametrize("target", ["", "runs?max_events=0", "runs?color=red"])

@@ -278,6 +278,40 @@ print("parent", orchtrace.flush(5), len(kept.traces))
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_a_child_waits_for_no_thread_that_its_parent_alone_has() -> None:
+    """A fork while another thread configures, instruments or shuts down leaves nothing locked."""
+    assert (
+        run(
+            FORK
+            + """
+import threading
+from orchtrace_otel import adapter, configuration
+held, done = threading.Event(), threading.Event()
+def hold():
+    with configuration._lock, adapter._lock:
+        held.set()
+        done.wait()
+thread = threading.Thread(target=hold)
+thread.start()
+held.wait()
+configuration._lost["content_cut"] = 1
+def work():
+    orchtrace.configure(exporters=[])
+    orchtrace.instrument().uninstrument()
+    print("child", team() is not None, dict(orchtrace.losses()))
+    orchtrace.shutdown()
+child(work)
+done.set()
+thread.join()
+print("parent", dict(orchtrace.losses()))
+configuration._lost.clear()
+"""
+        )
+        == "child True {}\nparent {'content_cut': 1}\n"
+    )
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 def test_a_run_that_is_open_at_a_fork_is_finished_by_the_parent_alone() -> None:
     """A child in the middle of the run hangs nowhere and duplicates nothing."""
     assert (

@@ -241,7 +241,7 @@ def read_messages(data: bytes) -> Iterator[Received]:
 
 
 def _from_json(span: Json) -> SpanRecord:
-    status = (span.get("status") or {}).get("code")
+    status: Json = span.get("status") or {}
     attributes = _json_attributes(span)
     record = SpanRecord(
         hexadecimal(str(span["spanId"]), _SPAN_ID),
@@ -249,7 +249,7 @@ def _from_json(span: Json) -> SpanRecord:
         nanoseconds(span.get("startTimeUnixNano") or 0),
         nanoseconds(span.get("endTimeUnixNano") or 0),
         attributes,
-        status in (_ERROR, "STATUS_CODE_ERROR"),
+        status.get("code") in (_ERROR, "STATUS_CODE_ERROR"),
         int(span.get("droppedLinksCount") or 0),
         int(span.get("droppedAttributesCount") or 0),
     )

@@ -137,7 +137,7 @@ def export(  # noqa: PLR0913 - keywords, each a choice of its own
     output = None if out is None else Output(Path(out), writer, deduplicate=job.deduplicate)
     try:
         with Spool() as spool:
-            for bad in spool.take(source(map(fspath, places))):
+            for bad in spool.take(source(fspath(place) for place in places)):
                 _note(report, bad)
             report.counts = spool.counts
             _plan(spool, job, report)

@@ -55,7 +55,7 @@ def _read(
         given: Json = parse_json(body)
         resources = _listed(given, outer)
         for resource in resources:
-            scopes = [(scope, scope.pop(inner, None) or []) for scope in _listed(resource, middle)]
+            scopes = [(scope, scope.pop(inner, None)) for scope in _listed(resource, middle)]
             of_resource = _parse({outer: [resource]}, kind())
             request.MergeFrom(of_resource)
             made = getattr(request, _snake(outer))[-1]
@@ -81,8 +81,8 @@ def _listed(of: Json, name: str) -> list[Json]:
     return cast("list[Json]", held)
 
 
-def _fill(into: Any, items: Iterable[Any], rejected: Rejected) -> None:
-    for item in items:
+def _fill(into: Any, items: Iterable[Any] | None, rejected: Rejected) -> None:
+    for item in items or ():
         added = into.add()
         try:
             _parse(_with_ids(item), added)

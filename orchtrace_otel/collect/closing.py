@@ -20,7 +20,7 @@ from orchtrace_otel.collect.store import Store
 from orchtrace_otel.collect.verdicts import Verdict
 from orchtrace_otel.errors import TraceFormatError
 from orchtrace_otel.model import Reward, Trace
-from orchtrace_otel.rewards import score
+from orchtrace_otel.tables.spool import judged
 
 _logger = logging.getLogger("orchtrace_otel")
 
@@ -168,4 +168,4 @@ def _rewarded(
             is_mine = alone or verdict.span_id in spans
         if is_mine and verdict.reward.id not in known:
             mine.append(verdict.reward)
-    return score(trace, [("late", lambda _: mine)]) if mine else trace
+    return judged(trace, mine) if mine else trace

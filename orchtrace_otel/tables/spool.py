@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 import orjson
 
-from orchtrace_otel.model import Event, Reward, Trace
+from orchtrace_otel.model import Reward, Trace
+from orchtrace_otel.rewards import score
 from orchtrace_otel.schema import dump, load
 from orchtrace_otel.tables.reading import Bad, Late
 from orchtrace_otel.tables.scratch import Scratch
@@ -187,26 +188,30 @@ def is_superseded(trace: Trace) -> bool:
     return trace.stop is not None and trace.stop.get("superseded_by") is not None
 
 
+def judged(trace: Trace, late: Iterable[Reward]) -> Trace:
+    """Return a run with rewards that came after it, scored anew: credit divides what it was worth.
+
+    One that it has already is replaced. The order in which they came changes nothing; of several
+    for one component a final one goes before a provisional one.
+    """
+    came = sorted(late, key=lambda reward: (not reward.provisional, reward.id))
+    return score(trace, [("late", lambda _: came)])
+
+
 def with_late(trace: Trace, late: Iterable[Reward]) -> Trace:
-    """Return a run with rewards that came after it; one that it has already is replaced.
+    """Return a run `judged`, under a higher revision.
 
     Example:
+        >>> from orchtrace_otel.model import Event
         >>> stop = Event("s", 1.0, "orchestrator_decision", "lead", {"verb": "stop"})
         >>> trace = Trace("r", "q", (stop,), costs={"tokens": 0, "wall_clock_s": 1})
-        >>> judged = with_late(trace, [Reward(id="x", component="task", value=0.5)])
-        >>> judged.rewards, judged.stop["revision"]
-        ({'task': 0.5}, 1)
+        >>> found = with_late(trace, [Reward(id="x", component="task", value=0.5)])
+        >>> found.rewards["task"], found.stop["revision"]
+        (0.5, 1)
     """
-    came = {reward.id: reward for reward in late}
-    team = {reward.component: reward.value for reward in came.values() if reward.unit == "team"}
-    events = trace.events
-    stop = trace.stop
-    if stop is not None:
-        kept = [record for record in stop.get("reward_records", ()) if record.get("id") not in came]
-        keys = {
-            **stop.keys,
-            "reward_records": [*kept, *(reward.to_dict() for reward in came.values())],
-            "revision": revision_of(trace) + 1,
-        }
-        events = (*events[:-1], Event(stop.id, stop.t, stop.type, stop.agent, keys))
-    return replace(trace, events=events, rewards={**trace.rewards, **team})
+    found = judged(trace, late)
+    stop = found.stop
+    if stop is None:
+        return found
+    marked = replace(stop, keys={**stop.keys, "revision": revision_of(trace) + 1})
+    return replace(found, events=(*found.events[:-1], marked))

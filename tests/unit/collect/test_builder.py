@@ -30,7 +30,7 @@ from orchtrace_otel.exporter import open_exporter
 from orchtrace_otel.model import Reward
 from orchtrace_otel.schema import read_lines
 from orchtrace_otel.tables.reading import read
-from orchtrace_otel.tables.spool import Spool
+from orchtrace_otel.tables.spool import Spool, with_late
 from tests.collecting import as_stored, at_first, encoded, lines, recorded, refusal, stored
 
 if TYPE_CHECKING:
@@ -148,6 +148,38 @@ def test_what_could_not_be_stored_is_stored_later_and_once(
     assert all(steps.collector._archive.has_spans(run_id[:32]) for run_id in found)
     steps.collector.spool.close()
     assert steps.collector.spool.segments == 0
+
+
+LATE = [
+    Reward(id="a", component="task", value=0.25),
+    Reward(id="b", component="task", value=1.0, provisional=True),
+    Reward(id="c", component="style", value=0.5, estimator="judge"),
+    Reward(id="d", component="step", value=0.5, unit="agent", target="crew"),
+]
+
+
+@pytest.mark.parametrize("order", [LATE, LATE[::-1]])
+def test_a_run_is_the_same_whoever_adds_its_late_rewards(
+    order: list[Reward], steps: Steps, tmp_path: Path
+) -> None:
+    """Its credit is that of the outcome that came late, and a final one goes before others."""
+    (trace, *_), spans = recorded(1, random.Random(6))  # noqa: S311
+    steps.send(spans)
+    assert steps.step()
+    for reward in order:
+        steps.judge(Verdict(trace.trace_id[:32], trace.trace_id, "", reward))
+        assert steps.step()
+        put_off_now(steps)
+        assert steps.step()
+    found = stored(tmp_path)[trace.trace_id]
+    (alone,) = otlp.traces(otlp.read_protobuf(encoded(spans)))
+    beside = with_late(alone, order)
+    assert beside.stop is not None
+    assert at_first(found) == at_first(beside.to_dict())
+    assert found["rewards"]["task"] == 0.25
+    credited = [event for event in beside.events if "credit" in event.keys]
+    assert len(credited) == len(beside.events)
+    assert {reward.component for reward in beside.reward_records} >= {"task", "credit_flow"}
 
 
 def test_a_trace_that_cannot_be_built_costs_no_other(

@@ -52,6 +52,9 @@ KEYS: Final = frozenset(
 )
 """Names whose values are secret, without case, `-`, `_` and spaces."""
 
+_ENDINGS: Final = tuple(sorted(KEYS - {"auth", "token"}))
+"""So do names that end like these: `DB_PASSWORD`. A page's token is none, `HF_TOKEN` is."""
+
 _NAME: Final = (
     r"(?:password|passwd|passphrase|pwd|secret|cookie|authorization|credentials?|"
     r"api[_-]?key|access[_-]?key|private[_-]?key|secret[_-]?key|client[_-]?secret|"
@@ -111,14 +114,25 @@ class Redactor:
     ) -> None:
         own = frozenset(map(_plain, keys))
         self._keys = own | KEYS if with_known else own
+        self._endings = _ENDINGS if with_known else ()
         self._patterns = [(re.compile(one), REDACTED) for one in patterns]
         if with_known:
             self._patterns += PATTERNS
         self._function = None if function is None else asked(function, _WHOSE, _COST)
 
     def is_secret(self, key: str) -> bool:
-        """Whether the value of that name is secret."""
-        return len(key) <= _LONGEST_KEY and _plain(key) in self._keys
+        """Whether the value of that name is secret.
+
+        Example:
+            >>> [Redactor().is_secret(one) for one in ("X-Api-Key", "HF_TOKEN", "page_token")]
+            [True, True, False]
+        """
+        if len(key) > _LONGEST_KEY:
+            return False
+        plain = _plain(key)
+        if plain in self._keys or plain.endswith(self._endings):
+            return True
+        return bool(self._endings) and key.isupper() and key.endswith("_TOKEN")
 
     def text(self, text: str) -> str:
         """Return what may be kept of a text; the very text where that is all of it.

@@ -39,6 +39,8 @@ _SHALLOW: Final = 16
 """Levels below which nothing is reused: what has a witness is not so deep that it ends there."""
 _MARGIN: Final = 4_096
 """What is redacted beyond the cut, so that no half of a secret is kept."""
+_OF_NAMES: Final = 3
+"""Levels of a name that is no text, such as a tuple of two."""
 _EACH: Final = 2
 """Bytes that a value takes up at least."""
 _BLOB: Final = 15
@@ -196,12 +198,14 @@ class Copy:
         """Return the items of a list or a set, as far as there is room."""
         kind: Any = next(one for one in _ITEMS if issubclass(type(value), one))
         held: list[Any] = []
+        first: object = None
         for item in kind.__iter__(value):
             if self._left <= 0:
                 self.flags.add(CUT)
                 break
+            first = first if held else item
             held.append(self.of(item, depth + 1))
-        if len(held) == 2 and type(held[0]) is str and self._redactor.is_secret(held[0]):  # noqa: PLR2004 - a pair, such as a header
+        if len(held) == 2 and self._is_secret(first):  # noqa: PLR2004 - a pair, such as a header
             held[1] = self._taken()
         return held
 
@@ -215,12 +219,20 @@ class Copy:
             if self._left <= 0:
                 self.flags.add(CUT)
                 break
-            name = self.text(key) if type(key) is str else self.text(str(self.of(key, _DEEPEST)))
-            if type(key) is str and self._redactor.is_secret(key) and item is not None:
+            told = text_of(key)
+            name = self.text(str(self.of(key, _DEEPEST - _OF_NAMES)) if told is None else told)
+            if self._left <= 0 and CUT in self.flags:
+                break  # half a name may be another one's
+            if item is not None and self._is_secret(key):
                 held[name] = self._taken()
             else:
                 held[name] = self.of(item, depth + 1)
         return held
+
+    def _is_secret(self, name: object) -> bool:
+        """Whether what is named so is secret."""
+        told = text_of(name)
+        return told is not None and self._redactor.is_secret(told)
 
     def _taken(self) -> str:
         self.flags.add(TAKEN)
@@ -228,10 +240,13 @@ class Copy:
 
     def encoded(self, value: bytes) -> Any:
         """Return bytes as the conventions write them, in base 64; nothing of any with a secret."""
-        data = bytes(value[: max(self._left * 3 // 4, 0)])
-        if len(data) < len(value):
+        kind: Any = bytes if issubclass(type(value), bytes) else bytearray
+        room = max(self._left * 3 // 4, 0)
+        read = bytes(kind.__getitem__(value, slice(room + _MARGIN)))
+        data = read[:room]
+        if len(data) < kind.__len__(value):
             self.flags.add(CUT)
-        seen = value[: len(data) + _MARGIN].decode("latin-1")
+        seen = read[: len(data) + _MARGIN].decode("latin-1")
         if self._redactor.text(seen) is not seen:
             return self._taken()
         text = base64.b64encode(data).decode()
@@ -250,6 +265,18 @@ _ITEMS: Final[tuple[Any, ...]] = (list, tuple, set, frozenset)
 
 
 # -- what is read of a value of the host's, without asking its own code -----------------------
+
+
+def text_of(name: object) -> str | None:
+    """Return the text that a name is, of whatever class; None where it is something else."""
+    kind = _class_of(name)
+    if kind is str:
+        return cast("str", name)
+    if issubclass(kind, enum.Enum):
+        return text_of(value_of(name))
+    if issubclass(kind, str):
+        return str.__str__(cast("str", name))
+    return bytes.decode(cast("bytes", name), "latin-1") if issubclass(kind, bytes) else None
 
 
 def items_of(value: Any) -> Any:
@@ -271,6 +298,19 @@ def dataclass_fields_of(value: Any) -> list[tuple[str, Any]]:
         (name, held[name] if name in held else _of_class(kind, value, name))
         for name in (one.name for one in dataclasses.fields(kind))
     ]
+
+
+def named_items_of(value: Any) -> Any:
+    """Return the items of a named tuple with their names."""
+    return zip(_names_of(_class_of(value)) or (), tuple.__iter__(value), strict=False)
+
+
+def _names_of(kind: Any) -> tuple[str, ...] | None:
+    """Return the names that a class of tuples has for its items."""
+    above: tuple[type[Any], ...] = kind.__mro__
+    found: Any = next((vars(one)["_fields"] for one in above if "_fields" in vars(one)), None)
+    is_named = type(found) is tuple and all(type(name) is str for name in found)
+    return found if is_named else None
 
 
 def _of_class(kind: Any, value: object, name: str) -> Any:
@@ -318,6 +358,11 @@ def of_number(copy: Copy, value: Any, _depth: int) -> Any:
 def of_mapping(copy: Copy, value: Any, depth: int) -> Any:
     """Copy a dict."""
     return copy.fields(items_of(value), depth)
+
+
+def of_named_items(copy: Copy, value: Any, depth: int) -> Any:
+    """Copy a named tuple."""
+    return copy.fields(named_items_of(value), depth)
 
 
 def of_items(copy: Copy, value: Any, depth: int) -> Any:
@@ -381,6 +426,8 @@ def reader_of(kind: type) -> Reader | None:
 
 
 def _find_reader(kind: Any) -> Reader | None:
+    if issubclass(kind, tuple) and _names_of(kind) is not None:
+        return of_named_items
     for kinds, reader in _READERS:
         if issubclass(kind, kinds):
             return reader

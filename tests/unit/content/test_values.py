@@ -8,7 +8,7 @@ import enum
 import tracemalloc
 from collections import OrderedDict, defaultdict
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import orjson
@@ -173,6 +173,82 @@ def test_names_that_are_secret_take_their_values_along() -> None:
         },
         {"redacted"},
     )
+
+
+class Login(NamedTuple):
+    """Fields that have names, though it is a tuple."""
+
+    user: str
+    password: str
+
+
+class Header(enum.StrEnum):
+    """Names that are members of an enum."""
+
+    COOKIE = "Cookie"
+
+
+@pytest.mark.parametrize("copies", [None, Copies(1 << 20)], ids=["anew", "known"])
+def test_names_are_secret_whatever_holds_them(copies: Copies | None) -> None:
+    """Named tuples, members of enums, texts of classes of their own, and bytes as servers have."""
+    value = {
+        "login": Login("me", "CANARY"),
+        "env": {"DB_PASSWORD": "CANARY", "HF_TOKEN": "CANARY", "page_token": "p2"},
+        "enum": {Header.COOKIE: "CANARY"},
+        "own": {Named("client-secret"): "CANARY", Named("n"): 1},
+        "bytes": {b"set-cookie": b"CANARY"},
+        "headers": [(b"authorization", b"CANARY"), (Header.COOKIE, "CANARY"), (b"a", b"b")],
+    }
+    copy = Copy(Redactor(), MOST, copies)
+    found = orjson.loads(dumped(copy.of(value)))
+    assert found == {
+        "login": {"user": "me", "password": REDACTED},
+        "env": {"DB_PASSWORD": REDACTED, "HF_TOKEN": REDACTED, "page_token": "p2"},
+        "enum": {"Cookie": REDACTED},
+        "own": {"client-secret": REDACTED, "n": 1},
+        "bytes": {"set-cookie": REDACTED},
+        "headers": [
+            [{"type": "blob", "content": "YXV0aG9yaXphdGlvbg=="}, REDACTED],
+            ["Cookie", REDACTED],
+            [{"type": "blob", "content": "YQ=="}, {"type": "blob", "content": "Yg=="}],
+        ],
+    }
+    assert copy.flags == {"redacted"}
+
+
+class Named(str):
+    """A text of a class of its own."""
+
+    __slots__ = ()
+
+
+def test_half_a_name_takes_no_other_ones_place() -> None:
+    """Where a mapping is cut in the middle of a name, what is before it stays what it was."""
+    value = {str(number): number for number in range(1, 2_000)}
+    for most in range(60, 90):
+        found, flags = copied(value, most)
+        assert flags == {"cut"}
+        whole = len(found) - 1
+        assert [*found.items()][:whole] == [*value.items()][:whole]
+
+
+def test_tuples_that_are_names_are_told_apart() -> None:
+    """JSON takes texts alone; two tuples of numbers are two texts."""
+    assert copied({(1, 2): "a", (1, 3): "b"}) == ({"[1, 2]": "a", "[1, 3]": "b"}, set())
+
+
+class Bytes(bytes):
+    """Bytes with code of their own."""
+
+    def __getitem__(self, _: Any) -> Any:
+        raise AssertionError
+
+    __len__ = __iter__ = __bytes__ = __getitem__
+
+
+def test_no_code_of_bytes_runs() -> None:
+    """They are read as the bytes that they are."""
+    assert copied(Bytes(b"abc")) == ({"type": "blob", "content": "YWJj"}, set())
 
 
 def test_long_numbers_are_redacted_as_texts_are() -> None:

@@ -313,12 +313,16 @@ class CoreHooks:
         message = self._sent[runtime].pop(message_id, None)
         if message is None or message.place.opened is None:
             return
-        if stop is not None:
+        if stop is not None and message.place.opened.stop is IDLE:
             message.place.opened.stop = stop
         message.place.opened.release()
 
     def stop(self, wrapped: Any, runtime: Any, args: Any, kwargs: Any) -> Any:
-        """Let go of what a runtime that stops at once drops from its queue."""
+        """Let go of what a runtime that stops drops from its queue.
+
+        One that waits until it is idle drops it too where a handler's error, or whoever gave
+        the waiting up, ends it first.
+        """
         return self._stop(wrapped(*args, **kwargs), runtime)
 
     async def _stop(self, work: Any, runtime: Any) -> Any:
@@ -330,8 +334,9 @@ class CoreHooks:
                     self._forget(runtime, message_id, STOPPED)
 
     def handle(self, wrapped: Any, agent: Any, args: Any, kwargs: Any) -> Any:
-        """Trace what an agent of the core does with a message."""
-        message = self._message(agent, args, kwargs)
+        """Trace what an agent of the core does with a message; those of a team's are none."""
+        is_teams = args and f.is_one(args[0], f.GROUP_CHAT)
+        message = None if is_teams else self._message(agent, args, kwargs)
         if message is None:
             return wrapped(*args, **kwargs)
         return follow(lambda: _begin(agent, message), wrapped(*args, **kwargs))

@@ -24,7 +24,7 @@ from autogen_agentchat.teams._group_chat._selector_group_chat import SelectorGro
 from autogen_core import (
     AgentId,
     AgentRuntime,
-    ClosureAgent,
+    BaseAgent,
     MessageContext,
     RoutedAgent,
     SingleThreadedAgentRuntime,
@@ -41,6 +41,7 @@ __all__ = [
     "AgentId",
     "AgentRuntime",
     "AssistantAgent",
+    "BaseAgent",
     "BaseChatAgent",
     "BaseGroupChat",
     "BaseGroupChatManager",
@@ -48,7 +49,6 @@ __all__ = [
     "BaseTool",
     "ChatAgentContainer",
     "ChatCompletionClient",
-    "ClosureAgent",
     "CodeExecutor",
     "CodeResult",
     "CreateResult",
@@ -144,6 +144,19 @@ def response_of(message: Any) -> Response:
     """Return the response in a participant's answer; its field was renamed in 0.7."""
     response: Response = getattr(message, "response", None) or message.agent_response
     return response
+
+
+def chose_the_only_one(manager: SelectorGroupChatManager, name: str) -> bool | None:
+    """Whether nobody but a speaker could be chosen, where its model was not asked.
+
+    A function that selects may choose any, and so may a manager of the host's own; where a function
+    may have chosen whoever spoke last, or have left it to the only one, nobody can tell: then None.
+    """
+    if type(manager) is not SelectorGroupChatManager:
+        return False
+    if manager._selector_func is None:  # noqa: SLF001 - see the top
+        return True
+    return None if manager._previous_speaker == name else False  # noqa: SLF001 - see the top
 
 
 def graph_tables(manager: GraphFlowManager) -> tuple[Any, Any, Any, Any, Any]:

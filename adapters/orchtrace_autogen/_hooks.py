@@ -88,7 +88,8 @@ class Hooks:
         patches.wrap(f.SingleThreadedAgentRuntime, "_process_send", core.process)
         patches.wrap(f.SingleThreadedAgentRuntime, "stop", runtime.stop)
         patches.wrap(f.SingleThreadedAgentRuntime, "stop_when", core.stop)
-        patches.wrap(f.ClosureAgent, "on_message_impl", core.handle)
+        patches.wrap(f.SingleThreadedAgentRuntime, "stop_when_idle", core.stop)
+        patches.wrap(f.BaseAgent, "on_message", core.handle)
         # Below the lock that makes a group chat's agents handle one message at a time.
         patches.wrap(f.RoutedAgent, "on_message_impl", runtime.handle)
         manager = ManagerHooks(self._teams)

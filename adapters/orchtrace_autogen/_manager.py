@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Mapping, MutableMapping
+from collections.abc import Mapping, MutableMapping, Sequence
 from typing import Any, NamedTuple
 
 from orchtrace_autogen import _framework as f
@@ -52,8 +52,8 @@ class ManagerHooks:
             self._follow(manager, team)
         topics = f.topics(manager)
         candidates, team.candidates = team.candidates, None
-        if candidates is None and not isinstance(manager, f.GraphFlowManager):
-            candidates = list(topics)
+        if candidates is None:
+            candidates = _candidates(manager, names, topics)
         team.decide(names, topics, candidates)
 
     def selecting(
@@ -151,6 +151,19 @@ class ManagerHooks:
         if team is not None:
             team.stopped = Stop("error", str(error.error_type))
         _is_over(team)
+
+
+def _candidates(
+    manager: f.BaseGroupChatManager, names: Sequence[str], topics: Mapping[str, str]
+) -> list[str] | None:
+    """Return who could have been chosen, where the manager asked no model; None where unknown."""
+    if isinstance(manager, f.GraphFlowManager):
+        return None
+    if isinstance(manager, f.SelectorGroupChatManager) and len(names) == 1:
+        is_only = f.chose_the_only_one(manager, names[0])
+        if is_only is not False:
+            return [*names] if is_only else None
+    return list(topics)
 
 
 def _is_over(team: TeamRun | None) -> None:

@@ -103,10 +103,8 @@ class RuntimeHooks:
                 team.stopped = STOPPED
 
     def handle(self, wrapped: Any, agent: f.RoutedAgent, args: Any, kwargs: Any) -> Any:
-        """Trace what an agent does with a message: one of a team that runs, or of the core."""
-        if not args or not f.is_one(args[0], f.GROUP_CHAT):
-            return self._core.handle(wrapped, agent, args, kwargs)
-        if not f.is_one(args[0], f.STAMPED):
+        """Trace what an agent of a team that runs does with a message of the team's."""
+        if not args or not f.is_one(args[0], f.STAMPED):
             return wrapped(*args, **kwargs)
         team = self._teams.get(agent.id.key)
         if team is None:

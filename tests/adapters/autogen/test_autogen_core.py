@@ -7,6 +7,7 @@ import pytest
 from autogen_agentchat.teams import RoundRobinGroupChat
 from autogen_core import (
     AgentId,
+    BaseAgent,
     ClosureAgent,
     ClosureContext,
     DefaultInterventionHandler,
@@ -22,6 +23,7 @@ from autogen_core import (
 from autogen_core.exceptions import MessageDroppedException
 
 import orchtrace_otel as orchtrace
+from orchtrace_otel import Trace
 
 
 @dataclass
@@ -236,6 +238,97 @@ def test_runtime_stopped_drops_what_it_has_not_begun(traced) -> None:
         "external",
         "runtime stopped",
     )
+
+
+def _who_asked_whom(trace: Trace) -> list[tuple[str, str]]:
+    spawns = [event for event in trace.events if event.verb == "spawn"]
+    return [(event.agent, event["to"]) for event in spawns]
+
+
+def test_agent_that_handles_messages_itself_is_an_agent(traced) -> None:
+    """One that derives from the base of all agents alone; what it sends on is its own work."""
+
+    class Desk(BaseAgent):
+        async def on_message_impl(self, message: Ask, ctx: MessageContext) -> Ask:
+            answer = await self.send_message(message, AgentId("echo", "default"))
+            await self.publish_message(Note("told"), TopicId("news", "default"))
+            return answer
+
+    async def ask() -> Ask:
+        runtime = await _office()
+        await Desk.register(runtime, "desk", lambda: Desk("a desk"))
+        answer = await runtime.send_message(Ask("a"), AgentId("desk", "default"))
+        await runtime.stop_when_idle()
+        return answer
+
+    assert asyncio.run(ask()) == Ask("aa")
+    assert _who_asked_whom(traced.trace) == [
+        ("orchestrator", "desk"),
+        ("desk", "echo"),
+        ("desk", "reader"),
+        ("desk", "other"),
+    ]
+
+
+def test_agent_that_overrides_how_it_handles_messages_is_one_activation(traced) -> None:
+    """What it does before it hands on to its base class is its work too."""
+
+    class Careful(Echo):
+        async def on_message_impl(self, message: Ask, ctx: MessageContext) -> Ask:
+            await self.publish_message(Note("asked"), TopicId("news", "default"))
+            return await super().on_message_impl(message, ctx)
+
+    async def ask() -> None:
+        runtime = await _office()
+        await Careful.register(runtime, "careful", lambda: Careful("careful"))
+        await runtime.send_message(Ask("a"), AgentId("careful", "default"))
+        await runtime.stop_when_idle()
+
+    asyncio.run(ask())
+    assert _who_asked_whom(traced.trace) == [
+        ("orchestrator", "careful"),
+        ("careful", "reader"),
+        ("careful", "other"),
+    ]
+
+
+@pytest.mark.parametrize("waits", [True, False])
+def test_runtime_that_an_error_ends_drops_what_it_has_not_begun(traced, waits, caplog) -> None:
+    """With unhandled errors raised, whoever waits until it is idle gets the handler's."""
+    caplog.set_level("CRITICAL", "autogen_core")
+
+    async def tell() -> None:
+        runtime = await _office(ignore_unhandled_exceptions=False)
+        for number in range(10):
+            note = Note("fail" if number == 0 else "go on")
+            await runtime.publish_message(note, TopicId("news", "default"))
+        for _ in range(20):
+            await asyncio.sleep(0)
+        with pytest.raises(LookupError):
+            await (runtime.stop_when_idle() if waits else runtime.stop())
+
+    asyncio.run(tell())
+    assert len(traced.traces) == 10
+    reasons = [trace.stop["stop_reason"] for trace in traced.traces]
+    assert sorted(set(reasons)) == ["error", "external", "information_complete"]
+    assert reasons.count("error") == 1
+
+
+def test_runtime_that_is_given_up_before_it_is_idle_drops_what_it_has_not_begun(traced) -> None:
+    """AutoGen counts a dropped message as one that is still to be handled, and waits for ever."""
+
+    class Censor(DefaultInterventionHandler):
+        async def on_publish(self, message: object, *, message_context: MessageContext) -> object:
+            return DropMessage
+
+    async def tell() -> None:
+        runtime = await _office(intervention_handlers=[Censor()])
+        await runtime.publish_message(Note("secret"), TopicId("news", "default"))
+        with pytest.raises(asyncio.TimeoutError):
+            await asyncio.wait_for(runtime.stop_when_idle(), 0.01)
+
+    asyncio.run(tell())
+    assert traced.trace.stop["stop_detail"] == "runtime stopped"
 
 
 def test_message_that_an_intervention_drops_ends_its_run(traced) -> None:

@@ -221,7 +221,10 @@ def test_handoff_of_an_agent_without_a_model_is_seen(traced, plain, read) -> Non
 
 
 def test_selector_decides_among_candidates_with_its_own_turn(traced, script, read) -> None:
-    """The model's turn that chose is the decision's, with its tokens and its candidates."""
+    """The model's turn that chose is the decision's, with its tokens and its candidates.
+
+    Nobody speaks twice in a row: of two the other one is next, and no model is asked.
+    """
     a, b = script.agent("a", "one"), script.agent("b", "two")
     team = SelectorGroupChat(
         [a, b],
@@ -233,7 +236,7 @@ def test_selector_decides_among_candidates_with_its_own_turn(traced, script, rea
     decisions = [e for e in trace.events if e.verb == "decide"]
     assert [(e["chosen"], e["candidates"], e.get("tokens")) for e in decisions] == [
         ("b", ["a", "b"], 21),
-        ("a", ["a", "b"], None),
+        ("a", ["a"], None),
     ]
     assert read.triggers(trace) == [("b", ("user",)), ("a", ("b",))]
 
@@ -252,6 +255,33 @@ def test_selector_function_decides_among_all(traced, plain, read) -> None:
     assert [(e["chosen"], e["candidates"]) for e in decisions] == [
         ("c", ["a", "b", "c"]),
         ("b", ["a", "b", "c"]),
+    ]
+
+
+def test_the_only_one_who_may_speak_is_the_only_candidate(traced, plain) -> None:
+    """No model is asked then; of a selector with both functions nobody can tell who was."""
+    left = SelectorGroupChat(
+        [plain("c"), plain("d"), plain("e")],
+        model_client=_no_model(),
+        candidate_func=lambda thread: ["d"] if len(thread) == 1 else ["e"],
+        max_turns=2,
+    )
+    mixed = SelectorGroupChat(
+        [plain("f"), plain("g")],
+        model_client=_no_model(),
+        selector_func=lambda thread: "f" if len(thread) == 1 else None,
+        candidate_func=lambda _: ["g"],
+        max_turns=2,
+    )
+
+    for team in (left, mixed):
+        asyncio.run(team.run(task="go"))
+    decisions = [e for trace in traced.traces for e in trace.events if e.verb == "decide"]
+    assert [(e["chosen"], e.get("candidates")) for e in decisions] == [
+        ("d", ["d"]),
+        ("e", ["e"]),
+        ("f", ["f", "g"]),
+        ("g", None),
     ]
 
 

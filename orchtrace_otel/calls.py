@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
+from types import FunctionType, MethodType
 from typing import TYPE_CHECKING, Any, Final
 
 from opentelemetry import context as otel_context
@@ -50,9 +52,13 @@ class Plan:
 
 @guarded
 def open_call(
-    plan: Plan, owner: object, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    plan: Plan,
+    owner: object,
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
+    function: Callable[..., Any],
 ) -> Scope | None:
-    """Open a call; None where nothing is to be traced and the host is called as it is."""
+    """Open a call of `function`; None where nothing is to be traced, and it is called as it is."""
     if spans.tracing() is None:
         return None
     context = otel_context.get_current()
@@ -61,7 +67,7 @@ def open_call(
         # Work that begins in a task that outlived its run is not that run's.
         scope = spans.join_run()
         if scope is None:
-            return _open_run(plan, owner, args, kwargs)
+            return _open_run(plan, owner, args, kwargs, function)
     if not scope.run.is_recording or spans.is_suppressed(context):
         return None
     flow = scope.flow.here()
@@ -75,23 +81,58 @@ def open_call(
     else:
         opened = _open_agent(plan, owner, scope, flow, context)
     if gate.recorder is not None:
-        _capture(plan, opened, owner, args, kwargs)
+        _capture(plan, opened, owner, args, kwargs, function)
     return opened
 
 
 @guarded
-def _capture(
-    plan: Plan, scope: Scope, owner: object, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+def _capture(  # noqa: PLR0913 - a call, and what it is of
+    plan: Plan,
+    scope: Scope,
+    owner: object,
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
+    function: Callable[..., Any],
 ) -> None:
     """Keep what a call was given, where content is on; its object is no part of that."""
     recorder = gate.active()
     if recorder is None:
         return
+    names, count = places_of(function), len(args)
     if plan.method is not None:
         args, kwargs = plan.method.arguments(args, kwargs)
     elif args and owner is not None and args[0] is owner:
         args = args[1:]
-    recorder.given(scope, args, kwargs)
+    recorder.given(scope, args, kwargs, names[count - len(args) :])
+
+
+_DEEPEST: Final = 100
+"""Wrappers around a function that are looked through."""
+
+
+def places_of(function: Any) -> tuple[str, ...]:
+    """Return the names of the parameters that take what a function is given by place.
+
+    Example:
+        >>> from functools import partial
+        >>> places_of(partial(lambda host, password, *more: None, "here"))
+        ('password',)
+        >>> places_of(print)
+        ()
+    """
+    taken = 0
+    for _ in range(_DEEPEST):
+        kind = type(function)
+        if kind is FunctionType and "__wrapped__" not in function.__dict__:
+            code = function.__code__
+            return code.co_varnames[taken : code.co_argcount]
+        if kind is MethodType:
+            taken, function = taken + 1, function.__func__
+        elif issubclass(kind, partial):
+            taken, function = taken + len(function.args), function.func
+        else:
+            function = getattr(function, "__wrapped__", None)
+    return ()
 
 
 def _open_agent(
@@ -122,7 +163,11 @@ def _open_agent(
 
 
 def _open_run(
-    plan: Plan, owner: object, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    plan: Plan,
+    owner: object,
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
+    function: Callable[..., Any],
 ) -> Scope | None:
     if plan.kind == "tool":
         return None
@@ -142,7 +187,7 @@ def _open_run(
         scope = _open_agent(plan, owner, scope, scope.flow, scope.context)
     run.caller = scope
     if gate.recorder is not None:
-        _capture(plan, scope, owner, args, kwargs)
+        _capture(plan, scope, owner, args, kwargs, function)
     return scope
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import functools
 import inspect
+import types
 import weakref
 from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import suppress
-from types import CoroutineType
+from types import CoroutineType, MethodType
 from typing import Any, Final, cast
 
 from opentelemetry import context as otel_context
@@ -44,12 +45,21 @@ def trace_function(
         traced = _trace_async_generator(plan, function, owner)
     elif inspect.isgeneratorfunction(function):
         traced = _trace_generator(plan, function, owner)
+        if _is_awaited(function):
+            traced = types.coroutine(traced)
     elif inspect.iscoroutinefunction(function):
         traced = _trace_coroutine(plan, function, owner)
     else:
         traced = _trace_call(plan, function, owner)
     setattr(traced, MARK, plan)
     return traced
+
+
+def _is_awaited(function: Any) -> bool:
+    """Whether a generator function is a coroutine's, as `types.coroutine` makes them."""
+    while isinstance(function, (functools.partial, MethodType)):
+        function = function.func if isinstance(function, functools.partial) else function.__func__
+    return bool(function.__code__.co_flags & inspect.CO_ITERABLE_COROUTINE)
 
 
 _FUTURE: Final = "add_done_callback"
@@ -73,7 +83,8 @@ def _is_future(kind: type[object]) -> bool:
 def _trace_call(plan: Plan, function: Callable[..., Any], owner: object) -> Callable[..., Any]:
     @functools.wraps(function)
     def traced(*args: Any, **kwargs: Any) -> Any:
-        call = open_call(plan, None if owner is None else _whose(owner, args), args, kwargs)
+        whose = None if owner is None else _whose(owner, args)
+        call = open_call(plan, whose, args, kwargs, function)
         if call is None:
             return function(*args, **kwargs)
         token = call.attach()
@@ -163,7 +174,8 @@ def _detach_late(call: Scope, token: Any, error: BaseException | None) -> None:
 def _trace_coroutine(plan: Plan, function: Callable[..., Any], owner: object) -> Callable[..., Any]:
     @functools.wraps(function)
     async def traced(*args: Any, **kwargs: Any) -> Any:
-        call = open_call(plan, None if owner is None else _whose(owner, args), args, kwargs)
+        whose = None if owner is None else _whose(owner, args)
+        call = open_call(plan, whose, args, kwargs, function)
         if call is None:
             return await function(*args, **kwargs)
         token = call.attach()
@@ -186,7 +198,8 @@ def _trace_generator(plan: Plan, function: Callable[..., Any], owner: object) ->
     def traced(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
         refuse_stream(plan)
         inner: Generator[Any, Any, Any] = function(*args, **kwargs)
-        call = open_call(plan, None if owner is None else _whose(owner, args), args, kwargs)
+        whose = None if owner is None else _whose(owner, args)
+        call = open_call(plan, whose, args, kwargs, function)
         if call is None:
             return (yield from inner)
         step = functools.partial(next, inner)
@@ -232,7 +245,8 @@ def _trace_async_generator(
     async def traced(*args: Any, **kwargs: Any) -> AsyncGenerator[Any, Any]:
         refuse_stream(plan)
         inner = function(*args, **kwargs)
-        call = open_call(plan, None if owner is None else _whose(owner, args), args, kwargs)
+        whose = None if owner is None else _whose(owner, args)
+        call = open_call(plan, whose, args, kwargs, function)
         step: Callable[[], Any] = inner.__anext__
         while True:
             token = None if call is None else call.attach()

@@ -15,7 +15,7 @@ from orchtrace_otel.content.memory import Kept, RunMemory, memory_of
 from orchtrace_otel.content.messages import said_by
 from orchtrace_otel.content.opened import Attributes, Look, OpenTurn, Shape
 from orchtrace_otel.content.redaction import Redactor
-from orchtrace_otel.content.values import CUT, Copy, dumped
+from orchtrace_otel.content.values import CUT, WITHHELD, Copy, dumped
 from orchtrace_otel.content.witness import of_parts
 from orchtrace_otel.content.writer import Batch, New, Writer
 from orchtrace_otel.forking import afresh_in_children
@@ -108,14 +108,26 @@ class Recorder:
         return found
 
     @guarded
-    def given(self, scope: Scope, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+    def given(
+        self,
+        scope: Scope,
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any],
+        names: Sequence[str] = (),
+    ) -> None:
         """Capture the arguments of a call of plain code.
 
         Args:
             scope: What the call is.
             args: Its arguments; kept as `args`, beside the others by name.
             kwargs: Likewise.
+            names: What the function calls its first `args`: a secret is one by place too.
         """
+        pairs = zip(names, args, strict=False)
+        is_secret = self._redactor.is_secret
+        secret = [at for at, (name, one) in enumerate(pairs) if one is not None and is_secret(name)]
+        if secret:
+            args = tuple(WITHHELD if at in secret else one for at, one in enumerate(args))
         held = ({"args": args} if args else {}) | dict(kwargs)
         is_agent = scope.activation is scope
         key = a.INPUT_MESSAGES if is_agent else a.TOOL_ARGUMENTS

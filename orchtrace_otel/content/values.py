@@ -206,7 +206,7 @@ class Copy:
             first = first if held else item
             held.append(self.of(item, depth + 1))
         if len(held) == 2 and self._is_secret(first):  # noqa: PLR2004 - a pair, such as a header
-            held[1] = self._taken()
+            held[1] = self.taken()
         return held
 
     def fields(self, pairs: Any, depth: int) -> dict[str, Any]:
@@ -224,7 +224,7 @@ class Copy:
             if self._left <= 0 and CUT in self.flags:
                 break  # half a name may be another one's
             if item is not None and self._is_secret(key):
-                held[name] = self._taken()
+                held[name] = self.taken()
             else:
                 held[name] = self.of(item, depth + 1)
         return held
@@ -234,7 +234,8 @@ class Copy:
         told = text_of(name)
         return told is not None and self._redactor.is_secret(told)
 
-    def _taken(self) -> str:
+    def taken(self) -> str:
+        """Return what stands in the place of what may not be kept."""
         self.flags.add(TAKEN)
         return REDACTED
 
@@ -248,7 +249,7 @@ class Copy:
             self.flags.add(CUT)
         seen = read[: len(data) + _MARGIN].decode("latin-1")
         if self._redactor.text(seen) is not seen:
-            return self._taken()
+            return self.taken()
         text = base64.b64encode(data).decode()
         self._left -= len(text) + _BLOB
         return {"type": "blob", "content": text}
@@ -265,6 +266,15 @@ _ITEMS: Final[tuple[Any, ...]] = (list, tuple, set, frozenset)
 
 
 # -- what is read of a value of the host's, without asking its own code -----------------------
+
+
+class Withheld:
+    """Stands for a value of which it is known that it is secret."""
+
+    __slots__ = ()
+
+
+WITHHELD: Final = Withheld()
 
 
 def text_of(name: object) -> str | None:
@@ -385,6 +395,11 @@ def of_object(copy: Copy, value: Any, depth: int) -> Any:
     return copy.fields(fields_of(value), depth)
 
 
+def of_withheld(copy: Copy, _value: Any, _depth: int) -> Any:
+    """Copy nothing of a value that is secret."""
+    return copy.taken()
+
+
 def of_known(copy: Copy, value: Any, _depth: int) -> Any:
     """Copy what a value of the standard library is as a text."""
     return copy.text(str(value))
@@ -395,6 +410,7 @@ _NAMED: Final[frozenset[Reader]] = frozenset((of_mapping, of_dataclass, of_objec
 
 _READERS: Final[tuple[tuple[tuple[type, ...], Reader], ...]] = (
     ((enum.Enum,), of_enum),
+    ((Withheld,), of_withheld),
     ((int, float), of_number),
     ((str,), of_text),
     ((dict,), of_mapping),

@@ -128,7 +128,7 @@ def _at_items(look: _Look, value: Any, depth: int) -> None:
     look.items(value, depth)
 
 
-def _at_named_items(_look: _Look, _value: Any, _depth: int) -> None:
+def _at_unclear(_look: _Look, _value: Any, _depth: int) -> None:
     raise _Unclear
 
 
@@ -173,7 +173,8 @@ _LOOKERS: Final[Mapping[values.Reader | None, _Looker]] = {
     values.of_text: _at_text,
     values.of_mapping: _at_mapping,
     values.of_items: _at_items,
-    values.of_named_items: _at_named_items,
+    values.of_named_items: _at_unclear,
+    values.of_withheld: _at_unclear,
     values.of_bytes: _at_bytes,
     values.of_known: _at_shown,
     values.of_dataclass: _at_dataclass,

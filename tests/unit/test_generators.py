@@ -2,10 +2,12 @@
 
 import asyncio
 import contextvars
+import functools
 import gc
 import inspect
 import logging
 import threading
+import types
 from collections.abc import AsyncGenerator, Callable, Generator
 from typing import Any
 
@@ -282,6 +284,28 @@ def test_a_team_may_be_a_generator() -> None:
         "  look_up:2.close\n"
         "  stop consumer_closed GeneratorExit [cancelled] < tool_dependency look_up:2.close"
     )
+
+
+def test_a_generator_that_is_a_coroutine_can_still_be_awaited() -> None:
+    """As `types.coroutine` makes them, of a function, a partial or a method."""
+
+    class Old:
+        @types.coroutine
+        def wait(self, answer: int) -> Generator[None, None, int]:
+            yield
+            return answer
+
+    async def wait_for_all() -> list[int]:
+        bound = Old().wait
+        ways = (bound, functools.partial(bound, 1), functools.partial(Old.wait, Old()))
+        given: list[tuple[int, ...]] = [(1,), (), (1,)]
+        traced = [orchtrace.agent("old")(way) for way in ways]
+        return [await one(*args) for one, args in zip(traced, given, strict=True)]
+
+    with recording() as captured:
+        assert asyncio.run(wait_for_all()) == [1, 1, 1]
+    assert len(captured.traces) == 3
+    assert all(trace.events[-2]["status"] == "ok" for trace in captured.traces)
 
 
 def test_wrong_arguments_raise_the_same_error_and_begin_nothing() -> None:

@@ -254,6 +254,60 @@ def test_an_object_that_is_an_argument_is_content(captured: Captured) -> None:
     assert told(captured) == [given, given, given, {"args": ["<type>"]}]
 
 
+class Session(Holds):
+    """Methods that take a secret."""
+
+    @orchtrace.tool
+    def log_in(self, user: str, password: str | None = None) -> str:
+        return user
+
+    @orchtrace.tool
+    @classmethod
+    async def alog_in(cls, user: str, password: str, *more: str) -> str:
+        return user
+
+
+@orchtrace.agent
+class Caller:
+    """Its work takes one."""
+
+    def run(self, api_key: str, q: str) -> str:
+        return q
+
+
+@orchtrace.tool
+def pages(token: str) -> Iterator[str]:
+    """Take one of a generator's."""
+    yield "page"
+
+
+def test_a_secret_is_one_by_place_too(captured: Captured) -> None:
+    """What a parameter with a secret name takes is not kept, whichever way it is given."""
+
+    @orchtrace.team
+    async def work() -> None:
+        Session().log_in("me", CANARY)
+        Session().log_in("me", None)
+        orchtrace.tool(Session().log_in, name="bound")("me", CANARY)
+        orchtrace.tool(functools.partial(Session().log_in, "me"), name="partial")(CANARY)
+        await Session.alog_in("me", CANARY, "more")
+        Caller().run(CANARY, "asked")
+        assert [*pages(CANARY)] == ["page"]
+
+    asyncio.run(work())
+    taken = "[redacted]"
+    assert [one["args"] for one in told(captured) if "args" in one] == [
+        ["me", taken],
+        ["me", None],
+        *[["me", taken]] * 3,
+        [taken],
+        ["me", taken, "more"],
+        [taken, "asked"],
+        [taken],
+    ]
+    assert CANARY not in str([dict(span.attributes or {}) for span in captured.spans])
+
+
 @orchtrace.tool
 def count(cls: Any, image: Any) -> Any:
     """Stand outside of classes; what comes first is called like a method's object."""

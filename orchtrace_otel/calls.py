@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from types import FunctionType, MethodType
+from types import CodeType, FunctionType, MethodType
 from typing import TYPE_CHECKING, Any, Final
 
 from opentelemetry import context as otel_context
@@ -124,7 +124,7 @@ def places_of(function: Any) -> tuple[str, ...]:
     for _ in range(_DEEPEST):
         kind = type(function)
         if kind is FunctionType and "__wrapped__" not in function.__dict__:
-            code = function.__code__
+            code: CodeType = function.__code__
             return code.co_varnames[taken : code.co_argcount]
         if kind is MethodType:
             taken, function = taken + 1, function.__func__

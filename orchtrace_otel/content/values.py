@@ -241,7 +241,7 @@ class Copy:
 
     def encoded(self, value: bytes) -> Any:
         """Return bytes as the conventions write them, in base 64; nothing of any with a secret."""
-        kind: Any = bytes if issubclass(type(value), bytes) else bytearray
+        kind: Any = bytes if issubclass(_class_of(value), bytes) else bytearray
         room = max(self._left * 3 // 4, 0)
         read = bytes(kind.__getitem__(value, slice(room + _MARGIN)))
         data = read[:room]
@@ -256,6 +256,7 @@ class Copy:
 
 
 _dict: Final[Any] = dict
+_tuple: Final[Any] = tuple
 
 
 def _class_of(value: object) -> Any:
@@ -312,15 +313,18 @@ def dataclass_fields_of(value: Any) -> list[tuple[str, Any]]:
 
 def named_items_of(value: Any) -> Any:
     """Return the items of a named tuple with their names."""
-    return zip(_names_of(_class_of(value)) or (), tuple.__iter__(value), strict=False)
+    items: Any = _tuple.__iter__
+    return zip(_names_of(_class_of(value)) or (), items(value), strict=False)
 
 
 def _names_of(kind: Any) -> tuple[str, ...] | None:
     """Return the names that a class of tuples has for its items."""
     above: tuple[type[Any], ...] = kind.__mro__
     found: Any = next((vars(one)["_fields"] for one in above if "_fields" in vars(one)), None)
-    is_named = type(found) is tuple and all(type(name) is str for name in found)
-    return found if is_named else None
+    if _class_of(found) is not tuple:
+        return None
+    names: tuple[object, ...] = found
+    return found if all(type(name) is str for name in names) else None
 
 
 def _of_class(kind: Any, value: object, name: str) -> Any:
@@ -442,7 +446,7 @@ def reader_of(kind: type) -> Reader | None:
 
 
 def _find_reader(kind: Any) -> Reader | None:
-    if issubclass(kind, tuple) and _names_of(kind) is not None:
+    if issubclass(kind, _tuple) and _names_of(kind) is not None:
         return of_named_items
     for kinds, reader in _READERS:
         if issubclass(kind, kinds):

@@ -260,7 +260,10 @@ class CoreHooks:
         if message_id is None:
             # The runtime would mint one just like it.
             message_id = kwargs["message_id"] = str(uuid.uuid4())
-        self._sent.setdefault(runtime, {})[message_id] = message
+        sent = self._sent.setdefault(runtime, {})
+        if message_id in sent:
+            self._forget(runtime, message_id)  # the host's own id, of a message on its way
+        sent[message_id] = message
         opened = message.place.opened
         if opened is not None:
             opened.hold()  # for the message

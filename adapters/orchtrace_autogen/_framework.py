@@ -14,7 +14,7 @@ from typing import Any, Final
 import autogen_agentchat.teams._group_chat._events as events
 import autogen_agentchat.teams._group_chat._magentic_one._magentic_one_orchestrator as magentic
 from autogen_agentchat.agents import AssistantAgent, BaseChatAgent, UserProxyAgent
-from autogen_agentchat.base import Response, TaskResult, Team
+from autogen_agentchat.base import Response, TaskResult, Team, TerminatedException
 from autogen_agentchat.messages import BaseChatMessage, HandoffMessage
 from autogen_agentchat.teams import BaseGroupChat
 from autogen_agentchat.teams._group_chat._base_group_chat_manager import BaseGroupChatManager
@@ -33,6 +33,7 @@ from autogen_core import (
 from autogen_core.code_executor import CodeExecutor, CodeResult
 from autogen_core.memory import Memory
 from autogen_core.models import ChatCompletionClient, CreateResult, FunctionExecutionResult
+from autogen_core.tool_agent import ToolException
 from autogen_core.tools import BaseStreamTool, BaseTool, ToolResult, Workbench
 
 from orchtrace_otel.model import plain_text
@@ -77,6 +78,9 @@ Request: Final = events.GroupChatRequestPublish
 Start: Final = events.GroupChatStart
 # 0.6.4 knows no team among the participants of a team.
 TeamResponse: Final[type[Any] | None] = getattr(events, "GroupChatTeamResponse", None)
+
+ERRORS: Final[tuple[type[BaseException], ...]] = (ToolException, TerminatedException)
+"""Errors that AutoGen derives from `BaseException`, as if the process were to end."""
 
 STAMPED: Final[frozenset[type[Any]]] = frozenset(
     kind for kind in (AgentResponse, ChatError, Request, Start, TeamResponse) if kind is not None

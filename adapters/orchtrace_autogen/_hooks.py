@@ -19,6 +19,7 @@ from orchtrace_autogen._team import TeamRun
 from orchtrace_autogen._telemetry import MODES, Telemetry
 from orchtrace_otel.adapter import Patches
 from orchtrace_otel.settings import option
+from orchtrace_otel.spans import outcomes
 
 _labels = Labels()
 
@@ -55,6 +56,7 @@ class Hooks:
 
     def install(self) -> None:
         """Put them in."""
+        outcomes.update(dict.fromkeys(f.ERRORS, outcomes[Exception]))
         patches = self._patches
         self._remote.install(patches)
         self._telemetry.install(patches)

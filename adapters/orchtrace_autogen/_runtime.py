@@ -98,7 +98,7 @@ class RuntimeHooks:
 
     @guarded
     def _stop(self, runtime: Any) -> None:
-        for team in self._teams.values():
+        for team in list(self._teams.values()):  # others begin in threads of their own
             if team.runtime is not None and team.runtime() is runtime and team.stopped is None:
                 team.stopped = STOPPED
 

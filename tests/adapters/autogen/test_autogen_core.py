@@ -13,6 +13,7 @@ from autogen_core import (
     DefaultInterventionHandler,
     DefaultTopicId,
     DropMessage,
+    FunctionCall,
     MessageContext,
     RoutedAgent,
     SingleThreadedAgentRuntime,
@@ -21,6 +22,8 @@ from autogen_core import (
     message_handler,
 )
 from autogen_core.exceptions import MessageDroppedException
+from autogen_core.tool_agent import ToolAgent, ToolExecutionException
+from autogen_core.tools import FunctionTool
 
 import orchtrace_otel as orchtrace
 from orchtrace_otel import Trace
@@ -329,6 +332,42 @@ def test_runtime_that_is_given_up_before_it_is_idle_drops_what_it_has_not_begun(
 
     asyncio.run(tell())
     assert traced.trace.stop["stop_detail"] == "runtime stopped"
+
+
+def test_messages_of_one_id_end_their_runs(traced) -> None:
+    """The host may name messages, and two of them the same."""
+
+    async def tell() -> None:
+        runtime = await _office()
+        for _ in range(3):
+            await runtime.publish_message(Note("x"), TopicId("news", "d"), message_id="mine")
+        await runtime.stop_when_idle()
+
+    asyncio.run(tell())
+    assert [trace.stop["stop_reason"] for trace in traced.traces] == ["information_complete"] * 3
+
+
+def test_tool_of_a_tool_agent_that_fails_is_an_error(traced) -> None:
+    """AutoGen's own errors of tools are none of Python's ordinary ones."""
+
+    def fail() -> None:
+        raise LookupError
+
+    async def ask() -> None:
+        runtime = SingleThreadedAgentRuntime()
+        tools = [FunctionTool(fail, "Fails.")]
+        await ToolAgent.register(runtime, "tools", lambda: ToolAgent("tools", tools))
+        runtime.start()
+        call = FunctionCall(id="1", name="fail", arguments="{}")
+        with pytest.raises(ToolExecutionException):
+            await runtime.send_message(call, AgentId("tools", "default"))
+        await runtime.stop_when_idle()
+
+    asyncio.run(ask())
+    closed = [event for event in traced.trace.events if event.verb in {"tool_result", "return"}]
+    assert [event["status"] for event in closed] == ["error", "error"]
+    assert traced.trace.stop["stop_reason"] == "error"
+    assert traced.trace.stop["stop_detail"].endswith("ToolExecutionException")
 
 
 def test_message_that_an_intervention_drops_ends_its_run(traced) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from types import CodeType, FunctionType, MethodType
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from opentelemetry import context as otel_context
 
@@ -122,7 +122,7 @@ def places_of(function: Any) -> tuple[str, ...]:
     """
     taken = 0
     for _ in range(_DEEPEST):
-        kind = type(function)
+        kind = cast("type[object]", type(function))
         if kind is FunctionType and "__wrapped__" not in function.__dict__:
             code: CodeType = function.__code__
             return code.co_varnames[taken : code.co_argcount]

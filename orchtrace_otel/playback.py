@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 from opentelemetry import context as otel_context
 
 from orchtrace_otel.errors import ReplayBlockedError
+from orchtrace_otel.spans import Block
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping
@@ -133,11 +134,11 @@ def record() -> Generator[Recording, None, None]:
         1
     """
     recording = Recording()
-    token = otel_context.attach(otel_context.set_value(_RECORDING, recording))
+    block = Block(otel_context.set_value(_RECORDING, recording))
     try:
         yield recording
     finally:
-        otel_context.detach(token)
+        block.leave()
 
 
 def play_back(recording: Recording | None, context: Context) -> Context:

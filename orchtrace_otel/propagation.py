@@ -8,7 +8,6 @@ other way in which one agent calls another.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, MutableMapping, Sequence
-from contextvars import Token
 from typing import Any, Final, Self, TypeAlias, cast
 
 from opentelemetry import context as otel_context
@@ -69,26 +68,27 @@ class extract:  # noqa: N801 - the propagators' word, used as `with extract(head
         ...     pass
     """
 
-    __slots__ = ("_carrier", "_token")
+    __slots__ = ("_blocks", "_carrier")
 
     def __init__(self, carrier: Carrier) -> None:
         self._carrier = carrier
-        self._token: Token[otel_context.Context] | None = None
+        self._blocks: list[spans.Block | None] = []  # one object may be entered again
 
     def __enter__(self) -> Self:
         context = _context_of(self._carrier)
-        if context is not None:
-            token = otel_context.attach(context)
+        block = None if context is None else spans.Block(context)
+        if block is not None:
             caller: Any = spans.join_run()
             if caller is not None:
-                otel_context.detach(token)
-                token = otel_context.attach(caller.context)
-            self._token = token
+                block.leave()
+                block = spans.Block(caller.context)
+        self._blocks.append(block)
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._token is not None:
-            otel_context.detach(self._token)
+        block = self._blocks.pop()
+        if block is not None:
+            block.leave()
 
 
 @guarded

@@ -13,7 +13,6 @@ import operator
 import uuid
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextvars import Token
 from types import TracebackType
 from typing import Any, Final, Self, TypeGuard, cast
 
@@ -26,7 +25,7 @@ from orchtrace_otel._guard import guarded, warn_once
 from orchtrace_otel.content import gate
 from orchtrace_otel.flow import Edge, Mark
 from orchtrace_otel.model import ESTIMATORS, FAMILIES, STOP_REASONS, UNITS, Reward, plain_text
-from orchtrace_otel.spans import Activation, Interval, Run, Scope, Value
+from orchtrace_otel.spans import Activation, Block, Interval, Run, Scope, Value
 
 
 def current_run() -> Run | None:
@@ -189,12 +188,12 @@ class aggregate:  # noqa: N801 - a verb, used as `with aggregate(...)`
         5
     """
 
-    __slots__ = ("_interval", "_sources", "_token")
+    __slots__ = ("_block", "_interval", "_sources")
 
     def __init__(self, sources: Iterable[Any] | None = None) -> None:
         self._sources = [sources] if issubclass(type(sources), str) else sources
         self._interval: Interval | None = None
-        self._token: Token[otel_context.Context] | None = None
+        self._block: Block | None = None
 
     def __enter__(self) -> Self:
         self._open()
@@ -206,8 +205,8 @@ class aggregate:  # noqa: N801 - a verb, used as `with aggregate(...)`
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        if self._interval is not None and self._token is not None:
-            otel_context.detach(self._token)
+        if self._interval is not None and self._block is not None:
+            self._block.leave()
             status, _ = spans.outcome(error)
             self._interval.close(status=status, error=error if status == "error" else None)
 
@@ -234,7 +233,7 @@ class aggregate:  # noqa: N801 - a verb, used as `with aggregate(...)`
         )
         flow.last = interval.opened
         self._interval = interval
-        self._token = otel_context.attach(trace.set_span_in_context(interval.span))
+        self._block = Block(trace.set_span_in_context(interval.span))
 
 
 def _merged(activation: Activation, sources: Iterable[Any] | None) -> list[Mark]:

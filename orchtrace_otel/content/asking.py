@@ -7,7 +7,6 @@ provider makes of the same call lies inside, and its tokens count once.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from contextvars import Token
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self, cast
 
@@ -20,7 +19,7 @@ from orchtrace_otel._guard import guarded, warn_once
 from orchtrace_otel.content import gate
 from orchtrace_otel.content.messages import look_at_chat, of_chat, of_tools, sampling
 from orchtrace_otel.content.tokens import of_answer, part, version_of
-from orchtrace_otel.spans import Interval, Value
+from orchtrace_otel.spans import Block, Interval, Value
 
 if TYPE_CHECKING:
     from orchtrace_otel.content.opened import OpenTurn
@@ -57,7 +56,7 @@ class ask:  # noqa: N801 - a verb, used as `with ask(...)`
         [('critic', 10)]
     """
 
-    __slots__ = ("_facts", "_interval", "_request", "_token", "_turn")
+    __slots__ = ("_block", "_facts", "_interval", "_request", "_turn")
 
     def __init__(
         self,
@@ -70,7 +69,7 @@ class ask:  # noqa: N801 - a verb, used as `with ask(...)`
     ) -> None:
         self._request = (model, messages, tools, parameters, provider)
         self._interval: Interval | None = None
-        self._token: Token[otel_context.Context] | None = None
+        self._block: Block | None = None
         self._turn: OpenTurn | None = None
         self._facts: dict[str, Value] = {}
 
@@ -84,8 +83,8 @@ class ask:  # noqa: N801 - a verb, used as `with ask(...)`
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        if self._token is not None:
-            otel_context.detach(self._token)
+        if self._block is not None:
+            self._block.leave()
         self._close(error)
 
     @property
@@ -128,7 +127,7 @@ class ask:  # noqa: N801 - a verb, used as `with ask(...)`
         self._interval = interval = spans.open_turn(
             scope.activation, model, provider=provider, context=context
         )
-        self._token = otel_context.attach(trace.set_span_in_context(interval.span))
+        self._block = Block(trace.set_span_in_context(interval.span))
         recorder = gate.active()
         if recorder is not None:
             self._turn = self._captured(recorder, interval)

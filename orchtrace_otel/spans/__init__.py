@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from orchtrace_otel.spans._activation import Activation, current, of
 from orchtrace_otel.spans._beginning import join_run, link_runs, start_run
+from orchtrace_otel.spans._blocks import Block
 from orchtrace_otel.spans._carrying import carrying
 from orchtrace_otel.spans._interval import Interval, Scope, keepers, lies_below, scope_of
 from orchtrace_otel.spans._opening import (
@@ -43,6 +44,7 @@ from orchtrace_otel.spans._tracing import (
 __all__ = [
     "Activation",
     "Attributes",
+    "Block",
     "Follower",
     "Interval",
     "Observer",

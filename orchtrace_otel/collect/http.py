@@ -49,7 +49,7 @@ def application(intake: Intake, metrics: Metrics, token: str | None) -> Starlett
         msg = "this collector takes traces and logs, no metrics"
         return _refused(_is_json(request), 404, answers.UNIMPLEMENTED, msg)
 
-    return Starlette(
+    made = Starlette(
         routes=[
             Route("/v1/traces", _taking("traces", intake, token), methods=["POST"]),
             Route("/v1/logs", _taking("logs", intake, token), methods=["POST"]),
@@ -59,6 +59,9 @@ def application(intake: Intake, metrics: Metrics, token: str | None) -> Starlett
             Route("/metrics", show_metrics),
         ]
     )
+    # Official exporters take a redirect for success: a path with a slash behind it is an error.
+    made.router.redirect_slashes = False
+    return made
 
 
 def _taking(

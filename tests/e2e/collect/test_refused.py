@@ -122,6 +122,13 @@ def test_many_large_calls_at_once_cost_no_more_memory_than_the_bounds(
     assert int(most.split()[1]) < 400 * 1024, most
 
 
+@pytest.mark.parametrize("path", ["/v1/traces/", "/v1/logs/", "/v2/traces", "/"])
+def test_no_path_is_redirected(path: str, collector: Collecting) -> None:
+    """Official exporters take a redirect for success, and what they sent would be lost."""
+    answer = httpx.post(collector.url + path, content=b"", headers=PROTOBUF)
+    assert answer.status_code == 404
+
+
 def test_metrics_are_not_taken_and_senders_are_told(collector: Collecting) -> None:
     """404 and UNIMPLEMENTED, which no exporter tries again."""
     answer = httpx.post(f"{collector.url}/v1/metrics", content=b"", headers=PROTOBUF)

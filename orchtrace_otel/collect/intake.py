@@ -54,6 +54,7 @@ class Intake:
         self.bounds = bounds
         self.in_flight = InFlight(bounds.in_flight, bounds.in_flight_bytes)
         self.is_ending = False
+        self._reading = asyncio.Lock()
         self._asked = time.monotonic()
         self._writer = writer
         self._refuse = refuse
@@ -111,10 +112,13 @@ class Intake:
             # The spool's own fault is found out by trying.
             if fault != self._writer.fault:
                 raise RefusedError(fault, "unavailable", 2)
+        sent = len(body)
         if encoding != "identity":
             body = inflate(body, encoding, self.bounds.request_bytes)
         rejected = Rejected()
-        request = await _request(signal, body, rejected, is_json=is_json)
+        # Those in JSON wait for one another, whole.
+        with self.in_flight.of(max(len(body) - sent, 0)):
+            request = await self._request(signal, body, rejected, is_json=is_json)
         if signal == "traces":
             kind, payload, content = self._traces(request, None if is_json else body, rejected)
         else:
@@ -146,6 +150,21 @@ class Intake:
         self._metrics.count("log_records", "rejected", rejected.count)
         return spool.LOGS, request.SerializeToString() if found else b"", found
 
+    async def _request(
+        self, signal: Signal, body: bytes, rejected: Rejected, *, is_json: bool
+    ) -> Any:
+        """Read a body, JSON on another thread, for it takes long, and one at a time.
+
+        It becomes ten times as large meanwhile, and several at once are read no faster.
+        """
+        if not is_json:
+            return parts.parse(body) if signal == "traces" else verdicts.parse(body)
+        from orchtrace_otel.collect import json_bodies  # noqa: PLC0415 - rarely sent
+
+        read = json_bodies.read_traces if signal == "traces" else json_bodies.read_logs
+        async with self._reading:
+            return await asyncio.to_thread(read, body, rejected)
+
     async def _write(self, kind: int, payload: bytes, content: list[Any]) -> None:
         loop = asyncio.get_running_loop()
         written: asyncio.Future[None] = loop.create_future()
@@ -163,13 +182,3 @@ class Intake:
 
         self._writer.put(kind, payload, content, done)
         await written
-
-
-async def _request(signal: Signal, body: bytes, rejected: Rejected, *, is_json: bool) -> Any:
-    """Read a body, JSON on another thread, for it takes long."""
-    if not is_json:
-        return parts.parse(body) if signal == "traces" else verdicts.parse(body)
-    from orchtrace_otel.collect import json_bodies  # noqa: PLC0415 - rarely sent
-
-    read = json_bodies.read_traces if signal == "traces" else json_bodies.read_logs
-    return await asyncio.to_thread(read, body, rejected)

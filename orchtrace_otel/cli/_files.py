@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-from glob import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -94,25 +93,6 @@ def superseded(files: Iterable[Path]) -> set[tuple[Path, int]]:
             newest[run_id] = max(revision + is_gone, newest.get(run_id, 0))
             found.append((run_id, revision, (file, number)))
     return {place for run_id, revision, place in found if revision < newest[run_id]}
-
-
-def late_files(files: Iterable[Path]) -> list[Path]:
-    """Return the files of rewards that came after these runs, as `jsonl:` writes them beside.
-
-    `rewards.jsonl` in the folder of `traces.jsonl`, `X.rewards.jsonl` beside `X.jsonl`, and
-    the older parts of either.
-    """
-    found: dict[Path, None] = {}
-    for file in files:
-        if not file.is_file():
-            continue
-        stem = file.name.partition(".")[0]
-        patterns = [f"{escape(stem)}.rewards*.jsonl"]
-        if stem == "traces":
-            patterns += ["rewards.jsonl", "rewards.*.jsonl"]
-        for pattern in patterns:
-            found.update(dict.fromkeys(sorted(file.parent.glob(pattern), key=_by_age)))
-    return list(found)
 
 
 def _is_amended(file: Path) -> bool:

@@ -9,8 +9,9 @@ from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from orchtrace_otel.cli._console import print_error, print_note
-from orchtrace_otel.cli._files import late_files, shown, superseded
+from orchtrace_otel.cli._files import shown, superseded
 from orchtrace_otel.schema import read_lines
+from orchtrace_otel.tables.reading import Bad, Late, late_files, read_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -58,15 +59,12 @@ class Reading:
     def _late(self) -> dict[str, list[Reward]]:
         """Rewards that came after their runs, by run."""
         found: defaultdict[str, list[Reward]] = defaultdict(list)
-        files = late_files(self.files)
-        if files:
-            from orchtrace_otel.tables.reading import Bad, Late, read_file  # noqa: PLC0415 - rarely any
-
-            for item in (item for file in files for item in read_file(file)):
-                if isinstance(item, Late):
-                    found[item.run_id].append(item.reward)
-                elif isinstance(item, Bad):
-                    self._fault(f"{item.where}: {item.why}")
+        files = dict.fromkeys(late for file in self.files for late in late_files(file))
+        for item in (item for file in files for item in read_file(file)):
+            if isinstance(item, Late):
+                found[item.run_id].append(item.reward)
+            elif isinstance(item, Bad):
+                self._fault(f"{item.where}: {item.why}")
         return dict(found)
 
     def _hint(self, file: Path) -> str:

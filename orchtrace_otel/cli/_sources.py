@@ -10,7 +10,7 @@ from orchtrace_otel.cli._files import STDIN, ParamType
 from orchtrace_otel.errors import MissingDependencyError
 from orchtrace_otel.sources import Unread, kind_of, log_lines, read_spans
 from orchtrace_otel.tables.lake import is_lake
-from orchtrace_otel.tables.reading import Bad, Item, line_files, read_file, read_lake
+from orchtrace_otel.tables.reading import Bad, Item, late_files, line_files, read_file, read_lake
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -79,7 +79,7 @@ def _read_place(place: str, of_spans: list[Path]) -> Iterator[Item]:
     kinds = {file: kind_of(file) for file in _files(path)}
     found = [file for file, kind in kinds.items() if kind is not None]
     of_spans += found
-    files = line_files(path) if path.is_dir() else [path]
+    files = line_files(path) if path.is_dir() else [path, *late_files(path)]
     for file in files:
         if file not in found:
             yield from read_file(file)

@@ -5,6 +5,8 @@ A bad line or file is told and passed over; the rest is read.
 
 from __future__ import annotations
 
+import re
+from glob import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
@@ -40,6 +42,9 @@ class Bad(NamedTuple):
 
 Item: TypeAlias = Trace | Late | Bad
 
+_NUMBER: Final = re.compile(r"\.\d{6,}$")
+"""What `jsonl:` puts behind the name of a file that is full."""
+
 LINES: Final = (".jsonl", ".json")
 """How the names of files of traces end."""
 
@@ -47,7 +52,8 @@ LINES: Final = (".jsonl", ".json")
 def read(place: str) -> Iterator[Item]:
     """Go through a file of traces, a folder of them, or a lake of Parquet.
 
-    A folder is as `jsonl:` or `parquet:` write it, or both; a URL is a lake.
+    A folder is as `jsonl:` or `parquet:` write it, or both; a URL is a lake. Beside a file of
+    traces lie the rewards that came later.
 
     Raises:
         MissingDependencyError: If it is Parquet and pyarrow is not installed.
@@ -59,6 +65,8 @@ def read(place: str) -> Iterator[Item]:
     path = Path(place)
     if not path.is_dir():
         yield from read_file(path)
+        for file in late_files(path):
+            yield from read_file(file)
         return
     if is_lake(path):
         yield from read_lake(path)
@@ -88,20 +96,39 @@ def holds_losses(path: Path) -> bool:
     """Whether a file is one of what could not be written, or an older part of it.
 
     Example:
-        >>> holds_losses(Path("losses.000001.jsonl")), holds_losses(Path("traces.jsonl"))
+        >>> holds_losses(Path("losses.000001.jsonl")), holds_losses(Path("with-losses.jsonl"))
         (True, False)
     """
-    return path.stem.partition(".")[0].endswith("losses") or ".losses." in path.name
+    return path.name.startswith("losses.") or ".losses." in path.name
 
 
 def holds_rewards(path: Path) -> bool:
     """Whether a file is one of rewards that came late, by its name.
 
     Example:
-        >>> holds_rewards(Path("rewards.000001.jsonl")), holds_rewards(Path("traces.jsonl"))
+        >>> holds_rewards(Path("rewards.000001.jsonl")), holds_rewards(Path("with-rewards.jsonl"))
         (True, False)
     """
-    return path.stem.partition(".")[0].endswith("rewards") or ".rewards." in path.name
+    return path.name.startswith("rewards.") or ".rewards." in path.name
+
+
+def late_files(file: Path) -> list[Path]:
+    """Return the files of rewards that came after the runs in a file, the oldest first.
+
+    As `jsonl:` writes them: `rewards.jsonl` beside `traces.jsonl`, `X.rewards.jsonl` beside
+    `X.jsonl`, and the older parts of either.
+    """
+    if not file.is_file() or holds_rewards(file):
+        return []
+    found: dict[Path, None] = {}
+    # What looks like the number of an older part may be a part of the name.
+    for name in dict.fromkeys((file.stem, _NUMBER.sub("", file.stem))):
+        patterns = [f"{escape(name)}.rewards.jsonl", f"{escape(name)}.rewards.*.jsonl"]
+        if name == "traces":
+            patterns += ["rewards.jsonl", "rewards.*.jsonl"]
+        for pattern in patterns:
+            found.update(dict.fromkeys(sorted(file.parent.glob(pattern), key=_by_age)))
+    return list(found)
 
 
 def read_file(path: Path) -> Iterator[Item]:

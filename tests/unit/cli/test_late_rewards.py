@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 import orchtrace_otel as orchtrace
-from orchtrace_otel.cli import credit, rewards, show
+from orchtrace_otel.cli import convert, credit, export, rewards, show
 from orchtrace_otel.cli._reading import Reading
 from orchtrace_otel.rewards.stopping.points import read_course
+from orchtrace_otel.tables.reading import Late, read
 
 
 @orchtrace.team("research", task_id="q")
@@ -22,7 +23,7 @@ def team() -> str:
     return run.id
 
 
-@pytest.fixture(params=["folder", "folder[1]/runs.jsonl"])
+@pytest.fixture(params=["folder", "folder[1]/runs.jsonl", "my-losses.20261130.jsonl"])
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     """Two runs as `jsonl:` writes them, of which one was judged after it."""
     target = tmp_path / request.param
@@ -79,11 +80,43 @@ def test_a_late_grade_is_of_its_point(place: Path) -> None:
     assert [point.answer_now for point in other.points] == [None, None]
 
 
+def test_what_is_converted_has_its_late_verdict(
+    place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """So has a data set; of a file as of a folder."""
+    target = tmp_path / "all.jsonl"
+    given = [str(place), "--to", f"jsonl:{target}"]
+    assert convert.command.main(given, standalone_mode=False) == 0
+    said = capsys.readouterr().out
+    assert "2 runs written" in said
+    assert "2 late rewards, 0 faults" in said
+    found = [json.loads(line) for line in target.read_text().splitlines()]
+    assert sorted(run["rewards"].get("task", -1) for run in found) == [-1, 0.5]
+    dry = ["--to", "trl-sft", "--reward", "task", "--dry-run", "--json"]
+    export.command.main([str(place), *dry], standalone_mode=False)
+    counts = json.loads(capsys.readouterr().out)["read"]
+    assert (counts["late"] > 0, counts["orphans"]) == (True, 0)
+    assert [one for one in read(str(place)) if isinstance(one, Late)]
+
+
+@pytest.mark.parametrize("name", ["with-rewards.jsonl", "with-losses.jsonl", "rewards_v2.jsonl"])
+def test_a_file_is_of_traces_whatever_word_its_name_ends_in(
+    name: str, place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Only what `jsonl:` calls so is of late rewards or of losses."""
+    folder = tmp_path / "own"
+    folder.mkdir()
+    (folder / name).write_bytes((place / "traces.jsonl" if place.is_dir() else place).read_bytes())
+    given = [str(folder), "--to", f"jsonl:{tmp_path / 'all.jsonl'}"]
+    assert convert.command.main(given, standalone_mode=False) == 0
+    assert "2 runs written" in capsys.readouterr().out
+
+
 def test_a_late_reward_that_is_none_is_told(
     place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """It costs itself alone, and the exit code says that it was there."""
-    name = "rewards.jsonl" if place.is_dir() else "runs.rewards.jsonl"
+    name = "rewards.jsonl" if place.is_dir() else f"{place.stem}.rewards.jsonl"
     beside = (place if place.is_dir() else place.parent) / name
     beside.write_text("{}\n" + beside.read_text())
     assert rewards.command.main([str(place), "--json"], standalone_mode=False) == 1

@@ -26,7 +26,7 @@ from orchtrace_otel._guard import guarded
 from orchtrace_otel.adapter import Patches
 from orchtrace_otel.flow import Flow, Mark
 from orchtrace_otel.model import plain_text
-from orchtrace_otel.spans import Activation, Run, instant, join_run
+from orchtrace_otel.spans import Activation, Block, Run, instant, join_run
 
 MODULE: Final = "autogen_ext.runtimes.grpc._worker_runtime"
 _METADATA: Final = "get_telemetry_grpc_metadata"
@@ -145,14 +145,14 @@ class RemoteHooks:
     async def _follow(sending: Sending | None, wrapped: Any, args: Any, kwargs: Any) -> Any:
         if sending is None:
             return await wrapped(*args, **kwargs)
-        token = attach(sending.context)
+        block = Block(sending.context)
         try:
             result = await wrapped(*args, **kwargs)
         except BaseException as error:
-            detach(token)
+            block.leave()
             _over(sending, error)
             raise
-        detach(token)
+        block.leave()
         _over(sending, None)
         return result
 
@@ -283,11 +283,11 @@ async def _handle(
     if remote is None or remote.trace_state.get(a.TRACESTATE_KEY) is None:
         return await wrapped(*args, **kwargs)
     context = trace.set_span_in_context(NonRecordingSpan(remote), Context())
-    token = attach(set_value(_CARRIED, Carried(is_request=is_request), context))
+    block = Block(set_value(_CARRIED, Carried(is_request=is_request), context))
     try:
         return await wrapped(*args, **kwargs)
     finally:
-        detach(token)
+        block.leave()
 
 
 def _metadata(wrapped: Any, _module: Any, args: Any, kwargs: Any) -> Any:

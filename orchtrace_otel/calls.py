@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from opentelemetry import context as otel_context
 
+from orchtrace_otel import attributes as a
 from orchtrace_otel import content, spans
 from orchtrace_otel._guard import guarded
 from orchtrace_otel.content import gate
@@ -72,17 +73,32 @@ def open_call(
         return None
     flow = scope.flow.here()
     caller = scope.activation
+    if _is_open(plan, owner, scope, flow):
+        return None
     if plan.kind == "tool":
         opened = spans.open_tool(caller, plan.name, edges=flow.take(), context=context)
         opened.source = flow
-    # An adapter that opened an activation for this very function says so by its plan.
-    elif caller.owner is plan or (owner is not None and caller.owner is owner):
-        return None
     else:
         opened = _open_agent(plan, owner, scope, flow, context)
     if gate.recorder is not None:
         _capture(plan, opened, owner, args, kwargs, function)
     return opened
+
+
+def _is_open(plan: Plan, owner: object, scope: Scope, flow: Flow) -> bool:
+    """Whether this very call is open: of the same object, or as an adapter opened it.
+
+    An adapter says by its plan that an activation is that function's. Frameworks make tools of
+    functions, and call these inside: once, so that what a tool goes on to call under its name is a
+    call of its own, as is what a decorated tool calls.
+    """
+    caller = scope.activation
+    if plan.kind != "tool":
+        return caller.owner is plan or (owner is not None and caller.owner is owner)
+    if scope is caller or scope.source is not None or scope.written.get(a.TOOL_NAME) != plan.name:
+        return False
+    scope.source = flow
+    return True
 
 
 @guarded

@@ -238,7 +238,8 @@ class Scope(Interval):
 
     Attributes:
         source: The flow of control that it was called from and returns to, of a call of
-            a decorated function.
+            a decorated function; None of a tool call that an adapter opened, until such a call
+            shows that it is the same.
     """
 
     __slots__ = ("source",)

@@ -97,7 +97,9 @@ def open_tool(  # noqa: PLR0913 - one keyword a fact of the call
         facts.update(attributes)
     if not lies_below(parent.span, context):
         facts[a.ACTIVATION] = parent.span_id  # its OTel parent is another span, such as a user's
-    return Scope(parent.run, parent, f"{a.EXECUTE_TOOL} {tool}", facts, edges, context)
+    opened = Scope(parent.run, parent, f"{a.EXECUTE_TOOL} {tool}", facts, edges, context)
+    opened.source = None
+    return opened
 
 
 def open_turn(

@@ -168,6 +168,26 @@ def test_tool_that_runs_another_tool_is_two_calls(traced, plain) -> None:
     assert calls == ["twice", "add"]
 
 
+@pytest.mark.parametrize("is_async", [False, True])
+def test_tool_of_a_decorated_function_is_one_call(traced, script, is_async) -> None:
+    """As replays need it: marked safe. What it calls under its name is a call of its own."""
+
+    def plainly(depth: int) -> int:
+        """Call itself once."""
+        return count(depth - 1) if depth else 0
+
+    async def count_later(depth: int) -> int:
+        """Call itself once."""
+        return await count(depth - 1) if depth else 0
+
+    count = orchtrace.tool("count", replay_safe=True)(count_later if is_async else plainly)
+    tool = FunctionTool(count, description="Counts.", name="count")
+    calls = (("1", "count", '{"depth": 1}'), ("2", "count", '{"depth": 0}'))
+    asyncio.run(script.agent("a", script.calls(*calls), tools=[tool]).run(task="go"))
+    called = [e.get("status") for e in traced.trace.events if e.verb == "tool_result"]
+    assert called == ["ok", "ok", "ok"]
+
+
 def test_memory_is_queried_before_the_turn(traced, script, read) -> None:
     """What a memory gave enters what the agent says next."""
     memory = ListMemory(memory_contents=[MemoryContent(content=CANARY, mime_type="text/plain")])

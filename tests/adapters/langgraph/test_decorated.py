@@ -6,9 +6,12 @@ import operator
 from typing import Annotated
 
 import pytest
+from langchain_core.messages import AIMessage
 from langchain_core.runnables import RunnableConfig, RunnableLambda
+from langchain_core.tools import tool
 from langgraph.func import entrypoint, task
-from langgraph.graph import START, StateGraph
+from langgraph.graph import START, MessagesState, StateGraph
+from langgraph.prebuilt import ToolNode
 from langgraph.runtime import Runtime
 from langgraph.store.base import BaseStore
 from langgraph.store.memory import InMemoryStore
@@ -230,3 +233,29 @@ def test_a_decorated_function_of_the_functional_api_is_its_task(traced, read, is
         ("delegate", "worker", "worker#1", "executor"),
         ("spawn", flow_, f"{flow_}#1", None),
     ]
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_a_tool_of_a_decorated_function_is_one_call(traced, is_async):
+    """As replays need it: marked safe; the model's call and the function's are the same."""
+
+    def look(word: str) -> str:
+        """Look a word up."""
+        return word.upper()
+
+    async def look_later(word: str) -> str:
+        """Look a word up."""
+        return word.upper()
+
+    function = orchtrace.tool("look", replay_safe=True)(look_later if is_async else look)
+    asked = AIMessage("", tool_calls=[{"id": "7", "name": "look", "args": {"word": "tides"}}])
+    graph = (
+        StateGraph(MessagesState)
+        .add_node("tools", ToolNode([tool("look")(function)]))
+        .add_edge(START, "tools")
+        .compile()
+    )
+    given = {"messages": [asked]}
+    result = asyncio.run(graph.ainvoke(given)) if is_async else graph.invoke(given)
+    assert result["messages"][-1].content == "TIDES"
+    assert [e["tool"] for e in traced.trace.events if e.verb == "tool_call"] == ["look"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import os
 import sys
 from pathlib import Path
@@ -30,6 +31,13 @@ _MIB: Final = 2**20
 _FILE: Final = click.Path(path_type=Path, exists=True, dir_okay=False)
 _SECONDS: Final = click.FloatRange(min=0)
 _AMOUNT: Final = click.IntRange(min=1)
+
+
+def _known(_: click.Context, __: click.Parameter, value: float) -> float:
+    if math.isnan(value):
+        msg = f"{value} is no number"
+        raise click.BadParameter(msg)
+    return value
 
 
 def _bound(
@@ -75,6 +83,7 @@ def _bound(
     "--grace",
     default=10.0,
     type=_SECONDS,
+    callback=_known,
     show_default=True,
     help="Seconds from a run's root to its end; exporters of other processes are late.",
 )
@@ -82,6 +91,7 @@ def _bound(
     "--idle",
     default=600.0,
     type=_SECONDS,
+    callback=_known,
     show_default=True,
     help="Seconds of silence that end a run without a root.",
 )
@@ -89,6 +99,7 @@ def _bound(
     "--keep-hours",
     default=24.0,
     type=_SECONDS,
+    callback=_known,
     show_default=True,
     help="Hours for which stored runs take late spans.",
 )

@@ -38,6 +38,7 @@ def collect(*options: str) -> subprocess.CompletedProcess[str]:
         (["--tables", "otlp"], "as jsonl and parquet do, got 'otlp' (otlp: takes an http://"),
         (["--max-spans", "0"], "0 is not in the range x>=1"),
         (["--grace", "-1"], "-1.0 is not in the range x>=0"),
+        (["--idle", "nan"], "Invalid value for '--idle': nan is no number"),
     ],
 )
 def test_wrong_usage_is_told_in_a_line(options: list[str], said: str, tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from orchtrace_otel import otlp
 from orchtrace_otel.cli._files import STDIN, ParamType
+from orchtrace_otel.content.folders import open_folder
 from orchtrace_otel.errors import MissingDependencyError
 from orchtrace_otel.sources import Unread, kind_of, log_lines, read_spans
 from orchtrace_otel.tables.lake import is_lake
@@ -72,9 +73,13 @@ def read_places(places: Iterable[str]) -> Iterator[Item]:
 def _read_place(place: str, of_spans: list[Path]) -> Iterator[Item]:
     """Go through one place, and add to those before the files of spans that it has."""
     path = Path(place)
-    if "://" in place or (path.is_dir() and is_lake(path)):
+    is_url = "://" in place
+    if (is_url or path.is_dir()) and is_lake(place):
         yield from read_lake(place)
-    if "://" in place:
+    elif is_url:
+        why = "must be a folder of Parquet as `parquet:` writes it, came a URL of none"
+        yield Bad(repr(open_folder(place)), why)  # without the password it may hold
+    if is_url:
         return
     kinds = {file: kind_of(file) for file in _files(path)}
     found = [file for file, kind in kinds.items() if kind is not None]

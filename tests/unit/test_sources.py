@@ -144,6 +144,16 @@ def test_spans_are_found_behind_a_mark_and_among_other_signals(
     assert [schema.dump(trace) for trace in otlp.traces(received)] == EXPECTED
 
 
+def test_a_url_of_no_parquet_is_told(tmp_path: Path, capsys) -> None:
+    """Lines are read where they lie on this machine; a password in a URL is not shown."""
+    pytest.importorskip("fsspec")
+    given = ["memory://me:secret@bucket/traces.jsonl", "--to", f"jsonl:{tmp_path / 'runs.jsonl'}"]
+    assert command.main(given, standalone_mode=False) == 1
+    said = capsys.readouterr().err
+    assert said.startswith("error: memory://bucket/traces.jsonl: must be a folder of Parquet")
+    assert "secret" not in said
+
+
 VERDICT = {
     "gen_ai.evaluation.name": {"stringValue": "correct"},
     "gen_ai.evaluation.score.value": {"doubleValue": 1.0},

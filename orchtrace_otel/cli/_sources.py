@@ -72,15 +72,13 @@ def read_places(places: Iterable[str]) -> Iterator[Item]:
 
 def _read_place(place: str, of_spans: list[Path]) -> Iterator[Item]:
     """Go through one place, and add to those before the files of spans that it has."""
-    path = Path(place)
-    is_url = "://" in place
-    if (is_url or path.is_dir()) and is_lake(place):
-        yield from read_lake(place)
-    elif is_url:
-        why = "must be a folder of Parquet as `parquet:` writes it, came a URL of none"
-        yield Bad(repr(open_folder(place)), why)  # without the password it may hold
-    if is_url:
+    if "://" in place:
+        yield from _read_url(place)
         return
+    path = Path(place)
+    is_of_parquet = path.is_dir() and is_lake(path)
+    if is_of_parquet:
+        yield from read_lake(path)
     kinds = {file: kind_of(file) for file in _files(path)}
     found = [file for file, kind in kinds.items() if kind is not None]
     of_spans += found
@@ -91,8 +89,16 @@ def _read_place(place: str, of_spans: list[Path]) -> Iterator[Item]:
     for file in found:
         if kinds[file] == "otlp_json":
             yield from _late(file)
-    if not files and not found and not is_lake(path):
+    if not (files or found or is_of_parquet):
         yield Bad(place, "must hold *.jsonl, *.json, spans or Parquet, came one without")
+
+
+def _read_url(url: str) -> Iterator[Item]:
+    if is_lake(url):
+        yield from read_lake(url)
+        return
+    why = "must be a folder of Parquet as `parquet:` writes it, came a URL of none"
+    yield Bad(repr(open_folder(url)), why)  # without the password it may hold
 
 
 def _files(path: Path) -> list[Path]:

@@ -203,13 +203,14 @@ def _trace_generator(plan: Plan, function: Callable[..., Any], owner: object) ->
         if call is None:
             return (yield from inner)
         step = functools.partial(next, inner)
+        is_left = False
         while True:
             token = call.attach()
             try:
                 item = step()
             except StopIteration as end:
                 detach(token)
-                close_call(plan, call, end.value)
+                close_call(plan, call, end.value, GeneratorExit() if is_left else None)
                 return end.value
             except BaseException as error:
                 detach(token)
@@ -220,6 +221,7 @@ def _trace_generator(plan: Plan, function: Callable[..., Any], owner: object) ->
             try:
                 sent = yield item
             except BaseException as thrown:  # noqa: BLE001 - handed on to the host's generator
+                is_left = isinstance(thrown, GeneratorExit)
                 step = functools.partial(_throw, inner, thrown)
             else:
                 step = functools.partial(inner.send, sent)
@@ -228,12 +230,16 @@ def _trace_generator(plan: Plan, function: Callable[..., Any], owner: object) ->
 
 
 def _throw(inner: Generator[Any, Any, Any], thrown: BaseException) -> Any:
-    """Throw into a generator; a close that it accepts ends it, as the interpreter has it."""
+    """Throw into a generator; one that goes on though it is closed fails, as it would without us.
+
+    What it returns instead is what `close` returns, from Python 3.13 on.
+    """
     try:
+        item = inner.throw(thrown)
         if isinstance(thrown, GeneratorExit):
-            inner.close()
-            raise thrown
-        return inner.throw(thrown)
+            msg = "generator ignored GeneratorExit"
+            raise RuntimeError(msg)  # noqa: TRY004 - what Python raises
+        return item
     finally:
         del thrown  # it holds this frame
 
@@ -278,7 +284,10 @@ def _leave(plan: Plan, call: Scope | None, token: Any, error: BaseException | No
 
 
 async def _athrow(inner: AsyncGenerator[Any, Any], thrown: BaseException) -> Any:
-    """Throw into an async generator; a close that it accepts ends it."""
+    """Throw into an async generator; a close that it accepts ends it.
+
+    It may be closed already: a loop that ends closes this one and ours at once.
+    """
     try:
         if isinstance(thrown, GeneratorExit):
             await inner.aclose()

@@ -160,6 +160,49 @@ def test_a_generator_that_is_closed_is_cancelled_not_failed() -> None:
     assert all(span.status.is_ok or span.status.is_unset for span in captured.spans)
 
 
+def _returns() -> Generator[int, None, str]:
+    try:
+        yield 1
+    except GeneratorExit:
+        return "left"
+    return "read"
+
+
+def _ends() -> Generator[int, None, None]:
+    yield 1
+
+
+def _raises() -> Generator[int, None, None]:
+    try:
+        yield 1
+    except GeneratorExit:
+        raise KeyError from None
+
+
+def _told(ask: Callable[[], object]) -> str:
+    try:
+        return repr(ask())
+    except BaseException as error:  # noqa: BLE001 - what it raises is what is compared
+        return f"{error!r} {getattr(error, 'value', None)}"
+
+
+@pytest.mark.parametrize("function", [_returns, _ends, _raises])
+@pytest.mark.parametrize("way", ["close", "throw"])
+def test_a_generator_says_what_it_said_when_it_is_told_to_end(function: Any, way: str) -> None:
+    """What it returns is what `throw`, and from Python 3.13 on `close`, tells who ended it."""
+
+    def ended(generator: Any) -> list[str]:
+        next(generator)
+        end = generator.close if way == "close" else lambda: generator.throw(GeneratorExit())
+        return [_told(end), _told(lambda: next(generator))]
+
+    with recording() as captured:
+        traced = ended(orchtrace.agent(function)())
+    assert traced == ended(function())
+    is_error = function is _raises
+    assert captured.trace.events[-2]["status"] == ("error" if is_error else "cancelled")
+
+
 def test_a_generator_that_ignores_being_closed_fails_as_it_did() -> None:
     """The interpreter's RuntimeError comes out, as it does without tracing."""
 

@@ -28,7 +28,7 @@ from orchtrace_otel.builder import SpanRecord, is_ours
 from orchtrace_otel.builder.keys import CLOSING_KEYS, POINT_KEYS, TOOL_CLOSING_KEYS
 from orchtrace_otel.dialects import NUMBERS
 from orchtrace_otel.errors import MissingDependencyError, TraceFormatError
-from orchtrace_otel.otlp import Received, hexadecimal, keep_foreign, nanoseconds, root_of
+from orchtrace_otel.otlp import Received, hexadecimal, keep_foreign, lines_of, nanoseconds, root_of
 
 _ARRAYS: Final = {a.EDGES, a.EDGES_CLOSE, a.TURNS, a.FLAGS, a.FINISH_REASONS}
 _REALS: Final = {a.WEIGHT, a.PROBABILITY, a.STOP_PROBABILITY}
@@ -56,7 +56,7 @@ def read_rows(text: str | bytes) -> Iterator[Received]:
         >>> span.start, span.end - span.start
         (1767225600500000000, 7)
     """
-    for line in text.splitlines():
+    for line in lines_of(text):
         if line.strip():
             try:
                 row = _json(line)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 import orjson
@@ -206,9 +206,19 @@ def parse_json(text: str | bytes) -> Any:
 
 def read_lines(text: str | bytes) -> Iterator[Received]:
     """Read lines of JSON, each an `ExportTraceServiceRequest`; empty lines are left out."""
-    for line in text.splitlines():
+    for line in lines_of(text):
         if line.strip():
             yield from read_json(line)
+
+
+def lines_of(text: str | bytes) -> Sequence[str | bytes]:
+    r"""Return the lines of JSON in a text, which may hold any other separator of lines.
+
+    Example:
+        >>> lines_of('["\u2028"]\n[]')
+        ['["\u2028"]', '[]']
+    """
+    return text.split(b"\n") if isinstance(text, bytes) else text.split("\n")
 
 
 def read_messages(data: bytes) -> Iterator[Received]:

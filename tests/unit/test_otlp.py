@@ -150,6 +150,15 @@ def test_lines_are_requests_and_empty_ones_are_passed_over() -> None:
     assert otlp.traces(otlp.read_lines(text.encode())) == [trace]
 
 
+def test_a_line_ends_with_a_line_feed_alone() -> None:
+    """Other separators of lines stand in texts of people, and JSON may hold them as they are."""
+    said = attribute(a.TAG_PREFIX + "said", "one\u2028two\x85three")
+    found = [*span()["attributes"], said]
+    line = json.dumps(request(span(attributes=found)), ensure_ascii=False)
+    for text in (f"{line}\r\n\r\n{line}", f"{line}\n{line}\n".encode()):
+        assert len(list(otlp.read_lines(text))) == 2
+
+
 def test_runs_come_in_order_of_their_start() -> None:
     """Whatever order their spans came in."""
     spans = []

@@ -29,7 +29,13 @@ from orchtrace_otel.tables.arrow import pyarrow
 from orchtrace_otel.tables.lake import parts
 from orchtrace_otel.tables.reading import Bad, read_late, read_one
 from orchtrace_otel.tables.rows import rows_of
-from orchtrace_otel.tables.spool import is_superseded, revision_of, storable, with_late
+from orchtrace_otel.tables.spool import (
+    in_columns,
+    is_superseded,
+    revision_of,
+    storable,
+    with_late,
+)
 from orchtrace_otel.tables.versions import began, versions_of
 
 if TYPE_CHECKING:
@@ -221,8 +227,8 @@ def _made(table: Any, job: Job, late: Mapping[str, list[dict[str, Any]]], export
     for row in sorted(rows, key=lambda row: (row["revision"], row["order"])):
         if row["trace"] is not None:
             newest[row["run"]] = row
-    read = (load(row["trace"]) for row in newest.values())
-    traces = [_amended(trace, late) for trace in read if not is_superseded(trace)]
+    read = ((run, load(in_columns(row["trace"]))) for run, row in newest.items())
+    traces = [_amended(trace, late.get(run, ())) for run, trace in read if not is_superseded(trace)]
     writer = open_writer(job.format, job)
     tasks = sorted(traces, key=lambda trace: (trace.task_id, trace.trace_id))
     plan = (rows[0]["cluster"], next((row["split"] for row in rows if row["split"]), ""))
@@ -234,6 +240,6 @@ def _made(table: Any, job: Job, late: Mapping[str, list[dict[str, Any]]], export
     return pa.concat_tables([*made, _unreadable(bad)])
 
 
-def _amended(trace: Trace, late: Mapping[str, Iterable[dict[str, Any]]]) -> Trace:
-    came = [Reward.from_dict(reward) for reward in late.get(storable(trace.trace_id), ())]
+def _amended(trace: Trace, late: Iterable[dict[str, Any]]) -> Trace:
+    came = [Reward.from_dict(reward) for reward in late]
     return with_late(trace, came) if came else trace

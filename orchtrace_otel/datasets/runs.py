@@ -47,7 +47,7 @@ class Call:
     @property
     def id(self) -> str:
         """Span id of the call."""
-        return str(self.row["id"])
+        return str(self.row.get("id", "unknown"))
 
     @property
     def agent(self) -> str:

@@ -6,6 +6,7 @@ out in any order that is asked for, such as task by task.
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from itertools import groupby
 from operator import itemgetter
@@ -16,6 +17,7 @@ import orjson
 from orchtrace_otel.model import Reward, Trace
 from orchtrace_otel.rewards import score
 from orchtrace_otel.schema import dump, load
+from orchtrace_otel.spans import writable
 from orchtrace_otel.tables.reading import Bad, Late
 from orchtrace_otel.tables.scratch import Scratch
 from orchtrace_otel.tables.versions import began, versions_of
@@ -137,7 +139,8 @@ class Spool:
     def groups(self) -> Iterator[tuple[str, str, Iterator[Trace]]]:
         """Go through cluster by cluster and task by task: cluster, task, its runs by id.
 
-        Runs are read when they are asked for, and are gone with the next group.
+        Their texts are such as columns hold. Runs are read when they are asked for, and are
+        gone with the next group.
         """
         query = (
             "select coalesce(cluster, runs.task), runs.task, run from runs "
@@ -145,7 +148,7 @@ class Spool:
         )
         found = self._base.execute(query)
         for (cluster, task), members in groupby(found, key=itemgetter(0, 1)):
-            yield cluster, task, (self._trace(run) for _, _, run in members)
+            yield cluster, task, (self._trace(run, for_columns=True) for _, _, run in members)
 
     def runs(self) -> Iterator[Trace]:
         """Go through the runs in the order in which they were taken in.
@@ -164,8 +167,9 @@ class Spool:
         for run, reward in self._base.execute(query):
             yield run, Reward.from_dict(orjson.loads(reward))
 
-    def _trace(self, run: str) -> Trace:
+    def _trace(self, run: str, *, for_columns: bool = False) -> Trace:
         (blob,) = self._base.one("select trace from runs where run = ?", (run,)) or (b"",)
+        blob = in_columns(blob) if for_columns else blob
         rows = self._base.execute("select reward from late where run = ? order by id", (run,))
         late = [Reward.from_dict(orjson.loads(row[0])) for row in rows]
         trace = load(blob)
@@ -175,6 +179,13 @@ class Spool:
 def storable(text: str) -> str:
     """Return a text that UTF-8 can hold: half a surrogate pair becomes an escape."""
     return text.encode("utf-8", "backslashreplace").decode()
+
+
+def in_columns(document: bytes) -> bytes:
+    """Return a document in which half a surrogate pair, which no column holds, is replaced."""
+    if b"\\ud" not in document:
+        return document
+    return writable(json.dumps(json.loads(document), ensure_ascii=False)).encode()
 
 
 def revision_of(trace: Trace) -> int:

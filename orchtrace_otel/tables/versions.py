@@ -5,19 +5,23 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from orchtrace_otel.model import records_of
+from orchtrace_otel.spans import writable
 
 if TYPE_CHECKING:
     from orchtrace_otel.model import Trace
 
 
 def versions_of(trace: Trace) -> dict[str, str]:
-    """Return the newest policy version of each agent in a run, where its turns say it."""
+    """Return the newest policy version of each agent in a run, where its turns say it.
+
+    Texts are such as columns hold.
+    """
     found: dict[str, str] = {}
     for record in records_of(trace.stop, "turn_records"):
         agent: Any = record.get("agent")
         version: Any = record.get("policy_version")
         if isinstance(agent, str) and isinstance(version, str | int):
-            found[agent] = str(version)
+            found[writable(agent)] = writable(str(version))
     return found
 
 

@@ -63,6 +63,23 @@ def test_a_format_makes_the_same_of_the_same_runs(name: str, recorded, tmp_path:
 
 
 @pytest.mark.parametrize("name", FORMATS)
+def test_half_a_surrogate_pair_costs_no_data_set(name: str, recorded, tmp_path: Path) -> None:
+    """Others may write one into any text: a task's id, a name, an event's id; it is replaced."""
+    recorder, traces = recorded
+    plain, odd = write(tmp_path / "plain", traces), write(tmp_path / "odd", [])
+    text = (plain / "traces.jsonl").read_text()
+    for known in ('"task-', '"cri', '.close"'):
+        assert known in text
+        text = text.replace(known, known[:-1] + "\\ud83d" + known[-1])
+    (odd / "traces.jsonl").write_text(text)
+    job = Job(format=name, content=str(recorder.store))
+    wanted, report = (export(job, [str(source)], None) for source in (plain, odd))
+    assert report.bad_count == 0
+    assert report.check.refusal is None
+    assert report.check.records == wanted.check.records
+
+
+@pytest.mark.parametrize("name", FORMATS)
 def test_a_format_of_nothing_refuses_and_leaves_nothing(name: str, tmp_path: Path) -> None:
     """Runs without calls and without decisions are no data set of any format."""
     recorder = Recorder(tmp_path)

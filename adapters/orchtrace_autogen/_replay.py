@@ -61,6 +61,7 @@ class TeamReplayer:
         self._builds = _builder(recorded.team)
         self._names = [str(one) for one in _names(recorded.team, trace)]
         self._record = _record(recorded, trace, self._names)
+        self._by_function = _by_function(trace)
         self._roles = {e.agent: str(e["role"]) for e in trace.events if e.get("role")}
 
     def value(self, change: Change, seed: int) -> float | Awaitable[float]:  # noqa: ARG002 - a team takes no seed
@@ -147,6 +148,20 @@ def _names(team: Any, trace: Trace) -> Sequence[str]:
     root = trace.events[0].get("activation")
     opened = (e for e in trace.events if e.get("parent") == root and e.id.endswith(".open"))
     return list(dict.fromkeys(str(e["to"]) for e in opened if e.verb != "tool_call"))
+
+
+def _by_function(trace: Trace) -> set[int]:
+    """Return the choices of speakers, by number, that a selector's function made.
+
+    Where it is not known whether that or the manager did, it comes to the same.
+    """
+    root = trace.events[0].get("activation")
+    decisions = [e for e in trace.events if e.verb == "decide" and e.get("activation") == root]
+    return {
+        at
+        for at, one in enumerate(decisions)
+        if not one.get("turns") and len(one.get("candidates", ())) > 1
+    }
 
 
 def _record(recorded: Recorded, trace: Trace, names: Sequence[str]) -> Record:

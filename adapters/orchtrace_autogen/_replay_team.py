@@ -8,7 +8,7 @@ would have got.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from autogen_agentchat.agents import (
@@ -68,24 +68,28 @@ class Replay:
         change: What is otherwise.
         roles: Role of each participant that has one.
         until: How many turns are as they were.
+        by_function: Turns, by number, whose speaker a function of the host's chose.
 
     Attributes:
         blocked: Why it cannot go on, once it cannot.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - a run, and what is otherwise
         self,
         team: Any,
         record: Record,
         change: Change,
         roles: Mapping[str, str],
         until: int,
+        by_function: Collection[int] = (),
     ) -> None:
         self._team = team
         self._record = record
         self._change = change
         self._roles = roles
         self._until = until
+        self._by_function = by_function
+        self._manager: Any = None
         self._turn = 0
         self._counts: Counter[str] = Counter()
         self._said: dict[str, _Said] = {}
@@ -124,14 +128,30 @@ class Replay:
     def _select(self, team: Any) -> None:
         """Choose who was chosen, as long as all is as it was; after that the team does."""
         chooses = team._selector_func  # noqa: SLF001 - likewise
+        makes = team._create_group_chat_manager_factory  # noqa: SLF001 - likewise
+
+        def create(**given: Any) -> Callable[[], Any]:
+            make = makes(**given)
+
+            def made() -> Any:
+                self._manager = make()
+                return self._manager
+
+            return made
+
+        team._create_group_chat_manager_factory = create  # noqa: SLF001 - likewise
 
         async def selector(thread: Sequence[Any]) -> str | None:
             # Who speaks next follows from what was said, so it is as it was once more.
             if self._turn <= self._until and self._turn < len(self._record.turns):
-                return self._record.turns[self._turn].speaker
+                speaker = self._record.turns[self._turn].speaker
+                if chooses is None or self._turn not in self._by_function:
+                    # A manager remembers whom it chose itself: nobody speaks twice in a row.
+                    self._manager._previous_speaker = speaker  # noqa: SLF001 - likewise
+                return speaker
             chosen: Any = None if chooses is None else chooses(thread)
-            speaker: str | None = await chosen if hasattr(chosen, "__await__") else chosen
-            return speaker
+            told: str | None = await chosen if hasattr(chosen, "__await__") else chosen
+            return told
 
         team._selector_func = selector  # noqa: SLF001 - likewise
 

@@ -77,7 +77,7 @@ class TeamReplayer:
         replay: Replay | None = None
         try:
             with held_tools():
-                replay = Replay(team, self._record, change, self._roles, until)
+                replay = Replay(team, self._record, change, self._roles, until, self._by_function)
                 if self._state is not None:
                     await team.load_state(self._state)
                 result = await team.run(task=[*self._record.task])

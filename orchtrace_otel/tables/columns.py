@@ -52,13 +52,14 @@ def _d(name: str, kind: str, meaning: str, unit: str = "") -> Column:
 
 
 _RUN = _c("run_id", "text", "The run; joins all tables.")
-_TASK = _c("task_id", "text", "What was asked; runs of one task share it.")
+_OF_TASK = "What was asked; runs of one task share it."
+_TASK = _d("task_id", "text", _OF_TASK)
 _EXTRA = _c("extra", "json", "Every key that has no column, and values no column can hold.")
 _INDEX = _c("index", "whole", "Place in the run, from 0.")
 
 RUNS: Final = (
     _RUN,
-    _TASK,
+    _c("task_id", "text", _OF_TASK),
     _d("task_ref", "text", "Where the content of the task is kept, where it is captured."),
     _d("episode_id", "text", "The first run of those that resumed one another; else this run."),
     _c("system", "text", "`langgraph`, `autogen` or `python`."),

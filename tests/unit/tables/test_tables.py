@@ -60,6 +60,15 @@ def test_our_own_runs_come_back_with_their_turns_and_rewards(trace: Trace) -> No
     assert through_arrow(trace).turns == trace.turns
 
 
+def test_a_task_that_no_column_holds_comes_back_with_its_run_alone() -> None:
+    """Half a surrogate pair in its id does not go into the records of the run's calls."""
+    record = Turn(id="c" * 16, activation="a" * 16, agent="critic", t=0.5, duration_s=0.1)
+    keys = {"verb": "stop", "turn_records": [record.to_dict()]}
+    stop = Event("e", 1.0, "orchestrator_decision", "lead", keys)
+    trace = Trace("r", "caf\ud83d", (stop,), costs={"tokens": 0, "wall_clock_s": 1.0})
+    assert through_arrow(trace) == trace
+
+
 def test_tokens_that_are_no_numbers_make_no_cost() -> None:
     """Others may write what they like into a turn: it is kept, and nothing is made of it."""
     turns = [{"id": "t1", "input_tokens": 5, "output_tokens": "7"}, {"id": "t2", "input_tokens": 1}]

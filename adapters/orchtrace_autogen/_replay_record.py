@@ -19,7 +19,7 @@ from autogen_agentchat.messages import (
     ToolCallSummaryMessage,
 )
 from autogen_core import FunctionCall
-from autogen_core.models import FunctionExecutionResult
+from autogen_core.models import FunctionExecutionResult, RequestUsage
 
 from orchtrace_otel.content import active, open_store
 from orchtrace_otel.errors import ConfigError, ContentError
@@ -126,6 +126,7 @@ class _Reader:
         self._names = names
         self._store = store
         self._results = {e.id: e for e in trace.events if e.id.endswith(".close")}
+        self._asked = {turn.id: turn for turn in trace.turns}
 
     def task(self) -> list[BaseChatMessage]:
         """Return what the team was asked."""
@@ -149,9 +150,12 @@ class _Reader:
     def _spoken(self, event: Event, calls: Sequence[Event]) -> Spoken:
         inner = self._inner(event.agent, calls)
         words = _text(self._value(event))
+        usage = self._usage(event)
         if event.verb == "delegate":
             target = str(event["to"])
-            said = HandoffMessage(content=words, source=event.agent, target=target)
+            said = HandoffMessage(
+                content=words, source=event.agent, target=target, models_usage=usage
+            )
             return Spoken(event.agent, said, inner)
         # One that no model wrote is what tools gave, put into one text.
         if calls and not event.get("turns"):
@@ -163,7 +167,8 @@ class _Reader:
                 content=words, source=event.agent, tool_calls=asked, results=results
             )
             return Spoken(event.agent, summary, inner)
-        return Spoken(event.agent, TextMessage(content=words, source=event.agent), inner)
+        text = TextMessage(content=words, source=event.agent, models_usage=usage)
+        return Spoken(event.agent, text, inner)
 
     def _inner(self, agent: str, calls: Sequence[Event]) -> list[BaseAgentEvent]:
         """Return calls of tools in the groups in which a model asked for them."""
@@ -176,7 +181,8 @@ class _Reader:
         for group in groups:
             asked = [self._call(one) for one in group]
             gave = [self._result(one) for one in group]
-            found.append(ToolCallRequestEvent(content=asked, source=agent))
+            usage = self._usage(group[0])
+            found.append(ToolCallRequestEvent(content=asked, source=agent, models_usage=usage))
             found.append(ToolCallExecutionEvent(content=gave, source=agent))
         return found
 
@@ -191,6 +197,16 @@ class _Reader:
         words = _text(self._value(closed))
         return FunctionExecutionResult(
             content=words, name=str(event["tool"]), call_id=_call_id(event), is_error=is_error
+        )
+
+    def _usage(self, event: Event) -> RequestUsage | None:
+        """Return what the calls of models cost that an event came of: a limit may count it."""
+        turns = [self._asked[one] for one in event.get("turns", ()) if one in self._asked]
+        if not turns:
+            return None
+        return RequestUsage(
+            prompt_tokens=sum(turn.input_tokens or 0 for turn in turns),
+            completion_tokens=sum(turn.output_tokens or 0 for turn in turns),
         )
 
     def _value(self, event: Event) -> Any:

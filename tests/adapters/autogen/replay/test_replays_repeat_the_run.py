@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from autogen_agentchat.base import TaskResult
-from autogen_agentchat.conditions import MaxMessageTermination
+from autogen_agentchat.conditions import MaxMessageTermination, TokenUsageTermination
 from autogen_agentchat.teams import RoundRobinGroupChat, SelectorGroupChat, Swarm
 from autogen_core import FunctionCall
 from autogen_core.models import FunctionExecutionResultMessage
@@ -18,6 +18,8 @@ from autogen_core.tools import FunctionTool
 import orchtrace_otel as orchtrace
 from orchtrace_autogen import Recorded
 from orchtrace_autogen._replay import TeamReplayer
+from orchtrace_otel.content import Capture, use
+from orchtrace_otel.content.setup import set_up
 from orchtrace_otel.errors import ReplayBlockedError
 from orchtrace_otel.replay import Change, Part, Slot
 from tests.adapters.autogen.replay.teams import Cast, Model
@@ -53,7 +55,8 @@ def build(seed: int) -> Any:
         for name in names
     ]
     limits: dict[str, Any] = {
-        "termination_condition": MaxMessageTermination(dice.choice((6, 9))),
+        "termination_condition": MaxMessageTermination(dice.choice((6, 9)))
+        | TokenUsageTermination(max_total_token=dice.choice((8, 12, 99))),
         "max_turns": dice.choice((4, 7)),
     }
     if kind == "turns":
@@ -79,8 +82,9 @@ def _answer(read: Sequence[Any], name: str, others: list[str]) -> Any:
         target = others[said % len(others)]
         return [FunctionCall(id=f"h{said}", name=f"transfer_to_{target}", arguments="{}")]
     if said % 4 == 1:
-        call = json.dumps({"n": said % 10})
-        return [FunctionCall(id=str(said % 3), name="double", arguments=call)]
+        numbers = range(said % 7, said % 7 + 1 + said % 3 % 2)
+        calls = [(str(n), json.dumps({"n": n})) for n in numbers]
+        return [FunctionCall(id=one, name="double", arguments=given) for one, given in calls]
     return f"{name} says {said % 1_000}"
 
 
@@ -99,9 +103,13 @@ def _told(result: TaskResult) -> list[Any]:
     return [*told, result.stop_reason]
 
 
-@pytest.mark.parametrize("seed", range(24))
-def test_a_replay_of_all_that_was_is_the_run(traced, seed) -> None:
-    """From whichever turn on it is run anew; the manager too goes on from where it was."""
+@pytest.mark.parametrize("is_captured", [False, True])
+@pytest.mark.parametrize("seed", range(16))
+def test_a_replay_of_all_that_was_is_the_run(traced, tmp_path, seed, is_captured) -> None:
+    """From whichever turn on it is run anew; managers and limits go on from where they were."""
+    if is_captured:
+        store = str(tmp_path / "content")
+        recorder = set_up(Capture(mode="EVENT_ONLY", store=store), None)
 
     async def run_and_replay() -> tuple[list[Any], list[list[Any]]]:
         result = await build(seed).run(task="go")
@@ -112,6 +120,10 @@ def test_a_replay_of_all_that_was_is_the_run(traced, seed) -> None:
             return 1.0
 
         recorded = Recorded(team=lambda: build(seed), messages=result)
+        if is_captured:
+            recorder.shutdown(5.0)
+            use(None)
+            recorded = Recorded(team=lambda: build(seed), store=store)
         replayer = TeamReplayer(recorded, traced.trace, score)
         speakers = {one.source for one in result.messages} - {"user"}
         players = [Part("agent", name) for name in sorted(speakers)]
@@ -123,6 +135,9 @@ def test_a_replay_of_all_that_was_is_the_run(traced, seed) -> None:
                 assert isinstance(player, Slot)  # it spoke less often, or handed over
         return _told(result), again
 
-    told, again = asyncio.run(run_and_replay())
+    try:
+        told, again = asyncio.run(run_and_replay())
+    finally:
+        use(None)
     assert again
     assert all(one == told for one in again)

@@ -9,6 +9,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
@@ -129,20 +130,17 @@ def configure(  # noqa: PLR0913 - one keyword a part that can be replaced
     functions = None if rewards is None else _rewards(rewards)
     if settings.sdk_disabled:
         return  # before anything is made, such as a folder that this machine may not have
-    opened = _opened(named if named is not None else _kept(settings))
-    key = settings.key or _key_of(settings.store)
-    recorder = None if capture is None else set_up(capture, settings.key)
-    gate.use_key(key if recorder is None or recorder.key is None else recorder.key)
-    with _lock:
-        evaluations = _evaluations(logger_provider, settings)
-        _follow_from_now(
-            _provider(tracer_provider, settings, meter_provider),
-            settings,
-            opened,
-            functions,
-            evaluations,
-            None if meter_provider is None else Metrics(meter_provider),
-        )
+    with ExitStack() as undo:
+        opened = _opened(named if named is not None else _kept(settings), undo)
+        key = settings.key or _key_of(settings.store)
+        recorder = None if capture is None else set_up(capture, settings.key)
+        gate.use_key(key if recorder is None or recorder.key is None else recorder.key)
+        with _lock:
+            evaluations = _evaluations(logger_provider, settings)
+            provider = _provider(tracer_provider, settings, meter_provider)
+            metrics = None if meter_provider is None else Metrics(meter_provider)
+            undo.pop_all()  # what was opened is in use from here on
+            _follow_from_now(provider, settings, opened, functions, evaluations, metrics)
 
 
 def _follow_from_now(  # noqa: PLR0913 - what `configure` takes, made
@@ -178,12 +176,18 @@ def _follow_from_now(  # noqa: PLR0913 - what `configure` takes, made
         _followed.pop(id(before.provider), None)
 
 
-def _opened(wanted: Sequence[Exporter]) -> list[TraceExporter | SpanExporter]:
-    """Open the exporters that are named, and refuse what is none."""
+def _opened(wanted: Sequence[Exporter], undo: ExitStack) -> list[TraceExporter | SpanExporter]:
+    """Open the exporters that are named, and refuse what is none.
+
+    Args:
+        wanted: Names with targets, and exporters.
+        undo: Lets go of what is opened here, should the rest of the set-up fail.
+    """
     # One that is named twice, here and in a list of a deployment's say, gets each trace once.
     once = {one if isinstance(one, str) else id(one): one for one in wanted}.values()
-    opened: list[Any] = [open_exporter(one) if isinstance(one, str) else one for one in once]
-    for one in opened:
+    opened: list[Any] = []
+    for given in once:
+        one: Any = open_exporter(given) if isinstance(given, str) else given
         # A class has these methods too, and can do nothing with them.
         if isinstance(one, type) or not isinstance(one, (TraceExporter, SpanExporter)):
             msg = (
@@ -191,6 +195,9 @@ def _opened(wanted: Sequence[Exporter]) -> list[TraceExporter | SpanExporter]:
                 f"export, amend, flush and shutdown, got {one!r}"
             )
             raise ConfigError(msg)
+        if isinstance(given, str):
+            undo.callback(one.shutdown)
+        opened.append(one)
     return opened
 
 

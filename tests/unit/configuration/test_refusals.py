@@ -9,6 +9,7 @@ from opentelemetry.metrics import MeterProvider
 from opentelemetry.sdk.trace import TracerProvider
 
 import orchtrace_otel as orchtrace
+from orchtrace_otel import configuration
 from orchtrace_otel.model import Trace
 from tests.keeping import Kept
 from tests.unit.configuration.teams import team
@@ -90,6 +91,29 @@ def test_a_wrong_argument_is_refused_and_changes_nothing(
     team()
     orchtrace.flush()
     assert (len(kept.traces), kept.shutdowns) == (1, 0)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"exporters": ["kept:x", "nope:x"]},
+        {"exporters": ["kept:x", Halfway()]},
+        {"exporters": ["kept:x"], "content": {"mode": "EVENT_ONLY", "store": "nowhere://x"}},
+    ],
+)
+def test_what_was_opened_before_a_refusal_is_let_go_of(
+    arguments: dict[str, Any], provider: TracerProvider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A host that tries again holds nothing twice; exporters of its own stay as they are."""
+    made, own = Kept(), Kept()
+    real = configuration.open_exporter
+    monkeypatch.setattr(
+        configuration, "open_exporter", lambda name: made if name == "kept:x" else real(name)
+    )
+    arguments["exporters"].insert(0, own)
+    with pytest.raises(orchtrace.ConfigError):
+        orchtrace.configure(tracer_provider=provider, **arguments)
+    assert (made.shutdowns, own.shutdowns) == (1, 0)
 
 
 def test_a_wrong_variable_is_refused(

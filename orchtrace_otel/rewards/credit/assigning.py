@@ -13,7 +13,7 @@ from orchtrace_otel.rewards.credit.dominator import dominator
 from orchtrace_otel.rewards.credit.flow import flow
 from orchtrace_otel.rewards.credit.last_writer import last_writer
 from orchtrace_otel.rewards.credit.reachability import reachability
-from orchtrace_otel.rewards.credit.shares import Shares
+from orchtrace_otel.rewards.credit.shares import Shares, amounts
 from orchtrace_otel.rewards.upstream import Upstream
 
 if TYPE_CHECKING:
@@ -57,12 +57,7 @@ class Credit:
 
     def numbers(self, method: str) -> list[float]:
         """The credit of each event, in the order of the events."""
-        parts, whole = self.shares[method]
-        value = self.outcome.value
-        if whole & (whole - 1):
-            return [part / whole * value if part else 0.0 for part in parts]
-        scale = value / whole  # exact for a power of two, and much faster
-        return [part * scale if part else 0.0 for part in parts]
+        return amounts(*self.shares[method], self.outcome.value)
 
     def by_id(self, method: str) -> dict[str, float]:
         """The credit of each event by its id."""

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from operator import add, itemgetter
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
+from orchtrace_otel.rewards.credit.shares import amounts
 from orchtrace_otel.rewards.credit.targets import DECISIONS, agents, roles
 
 if TYPE_CHECKING:
@@ -42,9 +43,12 @@ def divide(credit: Credit, method: str, targets: Targets) -> Division:
     for target, part in zip(targets, credit.shares[method][0], strict=True):
         sums[target] += part
     rest = sums.pop(None, 0)
-    whole, value = credit.shares[method][1], credit.outcome.value
-    numbers = {name: part / whole * value if part else 0.0 for name, part in sums.items() if name}
-    return Division(numbers, rest / whole * value if rest else 0.0)
+    *each, unassigned = amounts(
+        [*sums.values(), rest], credit.shares[method][1], credit.outcome.value
+    )
+    return Division(
+        {name: number for name, number in zip(sums, each, strict=True) if name}, unassigned
+    )
 
 
 class Divisions(NamedTuple):
@@ -82,20 +86,18 @@ def tally(facts: Facts, credit: Credit, methods: Iterable[str]) -> Mapping[str, 
     names = sorted([name for name in totals if name is not None])
     by_agent = {name: totals[name] for name in names}
     by_role, roleless = _by_role(by_agent, nobodys, roles(facts))
-    value = credit.outcome.value
-
-    def scaled(numbers: Iterable[int]) -> list[float]:
-        return [
-            part / whole * value if part else 0.0
-            for part, (_, whole) in zip(numbers, shares, strict=True)
-        ]
-
+    rows = [*by_agent.values(), nobodys, *by_role.values(), roleless, decided, others]
+    columns = [
+        amounts(column, whole, credit.outcome.value)
+        for column, (_, whole) in zip(zip(*rows, strict=True), shares, strict=True)
+    ]
+    each = zip(*columns, strict=True)
     return {
-        unit: Divisions({name: scaled(parts) for name, parts in targets.items()}, scaled(rest))
-        for unit, targets, rest in (
-            ("agent", by_agent, nobodys),
-            ("role", by_role, roleless),
-            ("orchestrator", {"orchestrator": decided}, others),
+        unit: Divisions({name: next(each) for name in names}, next(each))
+        for unit, names in (
+            ("agent", by_agent),
+            ("role", by_role),
+            ("orchestrator", ("orchestrator",)),
         )
     }
 

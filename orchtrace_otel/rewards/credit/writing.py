@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from orchtrace_otel.rewards.contract import Contract
 from orchtrace_otel.rewards.credit.assigning import METHODS
 from orchtrace_otel.rewards.credit.division import tally
+from orchtrace_otel.rewards.credit.shares import amounts
 from orchtrace_otel.rewards.credit.targets import UNASSIGNED
 from orchtrace_otel.rewards.records import CREDIT, record
 
@@ -42,14 +43,9 @@ def on_events(facts: Facts, credit: Credit) -> list[dict[str, float]]:
         found[stop] = nothing.copy()  # it comes after the answer, and may be critical
     for name in credit.shares.keys() - _BY_DISTANCE:
         parts, whole = credit.shares[name]
-        own = zip(compress(found, parts), filter(None, parts), strict=True)
-        if whole & (whole - 1):
-            for numbers, part in own:
-                numbers[name] = part / whole * value
-        else:
-            scale = value / whole  # exact for a power of two, and faster
-            for numbers, part in own:
-                numbers[name] = part * scale
+        given = amounts(filter(None, parts), whole, value)
+        for numbers, number in zip(compress(found, parts), given, strict=True):
+            numbers[name] = number
     return found
 
 

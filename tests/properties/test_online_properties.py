@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from orchtrace_otel.model import Edge, Event, Trace
 from orchtrace_otel.rewards import measure
+from orchtrace_otel.rewards.graph import Graph, read_graph
 from orchtrace_otel.rewards.online import Online
 from tests.properties.runs import fork3, opened_fork3, random_run
 
@@ -106,6 +107,28 @@ def test_a_thousand_random_runs_end_with_the_same_bits_in_any_order():
         assert run.finish(trace) == offline
         exact += run.is_exact
     assert exact == RUNS  # in a causal order the offline twin was never asked
+
+
+def intervals(graph: Graph) -> dict[str, tuple[object, ...]]:
+    """What takes time in a run, by name; events by their ids, for positions are of an order.
+
+    Of what took none at all it says nothing what that was inside of.
+    """
+    ids = {place: name for name, place in graph.positions.items()}
+    return {
+        name: (low, high, ids[opened], ids[closed], owner if low < high else None)
+        for low, high, name, opened, closed, owner in graph.intervals
+    }
+
+
+def test_a_followed_run_has_the_intervals_of_the_finished_one():
+    """What takes time, from when to when and inside of what."""
+    rng = random.Random(9)  # noqa: S311 - an order, no secret
+    for seed in range(100):
+        trace = random_run(seed)
+        run = followed(trace, causal_order(trace, rng))
+        run.finish(trace)
+        assert intervals(run._graph()) == intervals(read_graph(trace))
 
 
 @given(st.integers(min_value=0, max_value=2**32), st.randoms(use_true_random=False))

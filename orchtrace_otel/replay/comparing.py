@@ -120,7 +120,7 @@ def alternatives(game: Game) -> list[Found]:
 
     Each alternative and what was really sent are played `replays` times; the advantage of
     one is its mean minus that of the others, weighted by their counts of replays. One
-    alone has the advantage 0.
+    alone has the advantage 0, by definition: no interval.
     """
     return [
         one
@@ -160,8 +160,10 @@ def _advantages(means: Sequence[Estimate]) -> list[Estimate]:
         if one.value is None:
             found.append(Estimate(None, one.n))
             continue
-        rest = total - one.n
-        parts = [(-other.n / rest, other) for other in known if other is not one] if rest else []
-        weighed = combine([(1.0, one), *parts])
-        found.append(weighed._replace(value=next(values), n=one.n))
+        value, rest = next(values), total - one.n
+        if not rest:
+            found.append(Estimate(value, one.n))
+            continue
+        parts = [(-other.n / rest, other) for other in known if other is not one]
+        found.append(combine([(1.0, one), *parts])._replace(value=value, n=one.n))
     return found

@@ -85,8 +85,9 @@ def difference(one: Sequence[float], other: Sequence[float]) -> Estimate:
 def combine(parts: Sequence[tuple[float, Estimate]]) -> Estimate:
     """Return the sum of means, each with its weight, of parts that know nothing of each other.
 
-    The interval is Student's with the degrees of freedom of Welch and Satterthwaite; of
-    shares it is made of theirs, as Newcombe does for two, and Zou and Donner for any.
+    The interval is Student's with the degrees of freedom of Welch and Satterthwaite. Shares
+    come in with their own, as Newcombe does for two, and Zou and Donner for any: also beside
+    parts that are none, for of ones alone a standard error would be 0.
 
     Example:
         >>> whole = combine([(0.5, mean([0, 0, 1, 0])), (-0.5, mean([1, 1, 1, 1]))])
@@ -99,13 +100,10 @@ def combine(parts: Sequence[tuple[float, Estimate]]) -> Estimate:
     value = math.fsum(weight * (part.value or 0.0) for weight, part in parts)
     if any(part.se is None for _, part in parts):
         return Estimate(value, n)
-    errors = [weight * (part.se or 0.0) for weight, part in parts]
-    se = math.hypot(*errors)
-    if all(part.is_share for _, part in parts):
-        reaches = [_reaches(weight, part) for weight, part in parts]
-        below, above = (math.hypot(*ends) for ends in zip(*reaches, strict=True))
-    else:
-        below = above = student(_freedom(errors, [part.n for _, part in parts])) * se
+    se = math.hypot(*(weight * (part.se or 0.0) for weight, part in parts))
+    reaches = [_reaches(weight, part) for weight, part in parts if part.is_share]
+    reaches.append(_reach([(weight, part) for weight, part in parts if not part.is_share]))
+    below, above = (math.hypot(*ends) for ends in zip(*reaches, strict=True))
     return Estimate(value, n, se, value - below, value + above)
 
 
@@ -151,6 +149,14 @@ def _reaches(weight: float, share: Estimate) -> tuple[float, float]:
     value = share.value or 0.0
     below, above = value - (share.low or 0.0), (share.high or 0.0) - value
     return (weight * below, weight * above) if weight > 0 else (weight * above, weight * below)
+
+
+def _reach(parts: Sequence[tuple[float, Estimate]]) -> tuple[float, float]:
+    """How far Student's interval of a sum of means reaches to both sides; of none 0."""
+    errors = [weight * (part.se or 0.0) for weight, part in parts]
+    freedom = _freedom(errors, [part.n for _, part in parts])
+    reach = student(freedom) * math.hypot(*errors)
+    return reach, reach
 
 
 def _freedom(errors: Sequence[float], counts: Sequence[int]) -> float:

@@ -52,15 +52,18 @@ class Journal:
         text = self._path.read_text("utf-8", "replace") if self._path.exists() else ""
         lines = text.split("\n")
         whole, cut = lines[:-1], lines[-1:]
-        if whole:
-            self._check(whole[0])
-            for line in whole[1:]:
-                self._read(line)
+        head = self._line({"orchtrace_journal": _FORMAT, "trace_id": self._trace_id})
+        if whole or not head.startswith(text):  # what is no beginning of ours is somebody's
+            self._check(lines[0])
+        for line in whole[1:]:
+            self._read(line)
         self._path.parent.mkdir(parents=True, exist_ok=True)
         self._file = self._path.open("a", encoding="utf-8")
         if not whole:
-            self._file.truncate(0)
-            self._write({"orchtrace_journal": _FORMAT, "trace_id": self._trace_id})
+            if text:
+                self._file.truncate(0)
+            self._file.write(head)
+            self._file.flush()
         elif cut != [""]:
             self._file.write("\n")
 
@@ -82,8 +85,12 @@ class Journal:
 
     def _write(self, row: dict[str, Any]) -> None:
         if self._file is not None:
-            self._file.write(json.dumps(row) + "\n")  # ASCII: a text may be none of UTF-8
+            self._file.write(self._line(row))
             self._file.flush()
+
+    @staticmethod
+    def _line(row: dict[str, Any]) -> str:
+        return json.dumps(row) + "\n"  # ASCII: a text may be none of UTF-8
 
     def _check(self, line: str) -> None:
         try:

@@ -63,7 +63,7 @@ def hybrid(
         values: dict[str, float | None] = {}
         factors: dict[str, float] = {}
         for at, (source, weight) in enumerate(weights.items()):
-            key = source if isinstance(source, str) else f"{at}"
+            key = f"={source}" if isinstance(source, str) else f"{at}"  # a component may be "1"
             factors[key] = weight
             values[key] = trace.rewards.get(source) if isinstance(source, str) else source(trace)
         return weighted(values, factors)

@@ -42,7 +42,7 @@ _UNCHANGED: Final[Mapping[str, Reading]] = {
 _SAYS_DONE: Final[Mapping[str, Reading]] = {
     "self_report": lambda seen: seen["self_report"] - 1,
     "plan_share": lambda seen: seen["plan_share"] - 1,
-    "plan_done": lambda seen: seen["plan_done"] - seen["plan_total"],
+    "plan_done": lambda seen: seen["plan_done"] - max(seen["plan_total"], 1),
 }
 _LOOPS: Final[Mapping[str, Reading]] = {
     "loop": lambda seen: seen["loop"] - 1,

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from orchtrace_otel.errors import StoppingError
 from orchtrace_otel.rewards.stopping._learn import Floats, np
@@ -38,6 +38,9 @@ DRAWS: Final = 2_000
 """Times that tasks are drawn anew for an interval."""
 
 _TAILS: Final = (2.5, 97.5)
+
+_SAME: Final = 1e-9
+"""How far apart numbers are at most that are the same but for the last digits of their sums."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,14 +155,14 @@ def evaluate(model: StopValue, courses: Sequence[Course]) -> Evaluation:
         raise StoppingError(msg)
     points = [point for course in courses for point in course.points]
     rows: list[Row] = []
-    ours: list[float | None] = []
+    ours: list[_Stop | None] = []
     for named in all_policies(model, courses):
         if named.policy is None:
             rows.append(Row(named.name, named.says))
             continue
         row, capped = _row(model, courses, named, named.policy)
         ours = capped if named.name == FITTED else ours
-        rows.append(row if named.name == FITTED else _beaten(row, ours, capped, courses))
+        rows.append(row if named.name == FITTED else _beaten(row, ours, capped))
     return Evaluation(
         model.version,
         model.cost,
@@ -204,34 +207,63 @@ def interval(
     return float(low), float(high)
 
 
+class _Stop(NamedTuple):
+    """Where a policy stops in a run: what that was worth, the success in it, and the task."""
+
+    worth: float
+    grade: float
+    task: str
+
+
+def _ends(stops: Sequence[_Stop], least: float) -> tuple[float | None, float | None]:
+    """Return the interval of the mean worth, with room for grades that nobody has seen yet.
+
+    Where all grades are alike, tasks drawn anew show none that differs. As many may as Wilson
+    leaves of none in so many tasks, each by as much as a grade can.
+
+    Args:
+        stops: One a run; or of each run the difference of two.
+        least: The least that a grade may be, 0, or -1 for a difference; the most is 1.
+    """
+    tasks = [one.task for one in stops]
+    found = interval(np.array([one.worth for one in stops]), np.ones(len(stops)), tasks)
+    grade, *others = (one.grade for one in stops)
+    if found is None or any(abs(one - grade) > _SAME for one in others):
+        return found or (None, None)
+    room = NORMAL**2 / (len(set(tasks)) + NORMAL**2)
+    return found[0] - room * (grade - least), found[1] + room * (1.0 - grade)
+
+
 def _row(
     model: StopValue, courses: Sequence[Course], named: Named, policy: Policy
-) -> tuple[Row, list[float | None]]:
+) -> tuple[Row, list[_Stop | None]]:
     places = [policy(course) for course in courses]
     is_free = [
         place is None and not one.is_limited for place, one in zip(places, courses, strict=True)
     ]
-    capped = [worth_of(one, at, model.cost) for one, at in zip(courses, places, strict=True)]
+    capped = [_stop(one, at, model.cost) for one, at in zip(courses, places, strict=True)]
     alone = [None if free else one for free, one in zip(is_free, capped, strict=True)]
-    estimate = _truncated(courses, alone, sum(is_free))
+    estimate = _truncated(alone, sum(is_free))
     if estimate.value is None and named.name != ORACLE:
         estimate = _by_chance(model, courses, places, estimate)
-    return Row(named.name, named.says, estimate, _truncated(courses, capped, 0)), capped
+    return Row(named.name, named.says, estimate, _truncated(capped, 0)), capped
 
 
-def _truncated(courses: Sequence[Course], worth: Sequence[float | None], past: int) -> Estimate:
+def _stop(course: Course, place: int | None, cost: float) -> _Stop | None:
+    worth, grade = (worth_of(course, place, price) for price in (cost, 0.0))
+    return None if worth is None or grade is None else _Stop(worth, grade, course.task)
+
+
+def _truncated(stops: Sequence[_Stop | None], past: int) -> Estimate:
     """Estimate by cutting runs short; `past` of them go on past the log's stop."""
-    known = [
-        (one, course.task) for one, course in zip(worth, courses, strict=True) if one is not None
-    ]
-    runs, seen = len(courses), len(known)
-    values = np.array([one for one, _ in known])
-    mean = float(values.mean()) if seen else None
+    known = [one for one in stops if one is not None]
+    runs, seen = len(stops), len(known)
+    mean = float(np.mean([one.worth for one in known])) if seen else None
     censored = 1 - seen / runs
     if seen < runs:
         why = _why(past, runs - seen - past, runs)
         return Estimate(None, None, None, None, float(seen), runs, censored, why, mean)
-    low, high = interval(values, np.ones(seen), [task for _, task in known]) or (None, None)
+    low, high = _ends(known, 0.0)
     return Estimate(mean, low, high, "truncation", float(seen), runs, censored, None, mean)
 
 
@@ -261,6 +293,8 @@ def _by_chance(
     if not np.isfinite([weights, robust]).all():  # it could, but in no number of runs
         return replace(found, why=why)
     total = float(weights.sum())
+    if not total:  # the rest would be the model's own word
+        return replace(found, why=f"{found.why}; no run of the log happened to stop there")
     tasks = [course.task for course in courses]
     low, high = interval(robust, np.ones(len(kept)), tasks) or (None, None)
     return replace(
@@ -272,7 +306,7 @@ def _by_chance(
         ess=effective_size(weights.tolist()),
         why=None,
         ips=float((weights * worth).mean()),
-        wis=float((weights * worth).sum() / total) if total else None,
+        wis=float((weights * worth).sum() / total),
         dr=float(robust.mean()),
     )
 
@@ -301,19 +335,13 @@ def _draw(model: StopValue, course: Course, place: int | None) -> Draw | None:
     return Draw(known, last, target, worth, stop_value, go_value)
 
 
-def _beaten(
-    row: Row,
-    ours: Sequence[float | None],
-    theirs: Sequence[float | None],
-    courses: Sequence[Course],
-) -> Row:
+def _beaten(row: Row, ours: Sequence[_Stop | None], theirs: Sequence[_Stop | None]) -> Row:
     paired = [
-        (one - other, course.task)
-        for one, other, course in zip(ours, theirs, courses, strict=True)
+        _Stop(one.worth - other.worth, one.grade - other.grade, one.task)
+        for one, other in zip(ours, theirs, strict=True)
         if one is not None and other is not None
     ]
     if not paired:
         return replace(row, gain=Gain(None, None, None, 0))
-    values = np.array([difference for difference, _ in paired])
-    low, high = interval(values, np.ones(len(values)), [task for _, task in paired]) or (None, None)
-    return replace(row, gain=Gain(float(values.mean()), low, high, len(paired)))
+    mean = float(np.mean([one.worth for one in paired]))
+    return replace(row, gain=Gain(mean, *_ends(paired, -1.0), len(paired)))

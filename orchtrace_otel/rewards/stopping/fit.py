@@ -20,7 +20,12 @@ from orchtrace_otel.rewards.stopping.induction import (
     value_of_policy,
 )
 from orchtrace_otel.rewards.stopping.model import StopValue
-from orchtrace_otel.rewards.stopping.points import Course, feature_names, partial_names
+from orchtrace_otel.rewards.stopping.points import (
+    Course,
+    feature_names,
+    partial_names,
+    seen_points,
+)
 from orchtrace_otel.rewards.stopping.regress import LEARNERS, Fitted, Regression, fit_few_trees
 
 SWEEPS: Final = 4
@@ -73,7 +78,7 @@ def _fit(
     names = feature_names(courses)
     table = tabulate(courses, names, cost)
     tasks = _check_points(courses, table, names)
-    fold = _folds([course.task for course in courses], min(folds, tasks))[table.course]
+    fold = _folds(courses, min(folds, tasks))[table.course]
     success = _fit_success(table, fold)
     worth: Floats = np.where(table.is_graded, table.worth, success.estimate)
     seen = table.beside(success.estimate)
@@ -215,11 +220,24 @@ def _best_rows(table: Table) -> list[tuple[int, int]]:
     return found
 
 
-def _folds(tasks: Sequence[str], count: int) -> Places:
-    """Return the fold of each run: whole tasks, dealt out in an order that only names decide."""
-    order = sorted(set(tasks), key=lambda task: hashlib.blake2b(task.encode()).digest())
+def _folds(courses: Sequence[Course], count: int) -> Places:
+    """Return the fold of each run: whole tasks, dealt out in an order that only names decide.
+
+    Those that teach something come first, so that no fold gets them all by chance.
+    """
+    teaching = {course.task for course in courses if _is_graded(course)}
+    order = sorted({course.task for course in courses}, key=_mark)
+    order.sort(key=lambda task: task not in teaching)
     number = {task: place % count for place, task in enumerate(order)}
-    return np.array([number[task] for task in tasks], dtype=np.intp)
+    return np.array([number[course.task] for course in courses], dtype=np.intp)
+
+
+def _mark(task: str) -> bytes:
+    return hashlib.blake2b(task.encode("utf-8", "surrogatepass")).digest()
+
+
+def _is_graded(course: Course) -> bool:
+    return any(point.answer_now is not None for _, point, _ in seen_points(course))
 
 
 def _ids(courses: Sequence[Course]) -> list[str]:

@@ -26,8 +26,11 @@ NEAR: Final = 3
 _REMEMBERED: Final = 4_096
 """Actions, results and texts that are remembered; the oldest are forgotten first."""
 
-_WINDOW: Final = 64
-"""Latest actions among which cycles are sought."""
+_LONGEST: Final = 32
+"""Actions in the longest cycle that is sought."""
+
+_TEXTS: Final = 64
+"""Latest texts that a new one may be a near-duplicate of."""
 
 _GRAM: Final = (2, 3, 4)
 _WORD: Final = re.compile(r"\w+")
@@ -90,10 +93,8 @@ class Loops:
     def __init__(self, pollable: Collection[str] = ()) -> None:
         self._pollable = frozenset(pollable)
         self._counts: dict[int, int] = {}
-        self._latest: deque[int] = deque(maxlen=_WINDOW)
-        self._last_at: dict[int, int] = {}
-        self._matched: dict[int, int] = {}
-        self._now = 0
+        self._latest: deque[int] = deque(maxlen=_LONGEST)
+        self._matched = [0] * (_LONGEST + 1)
         self._stalled = 0
         self._seen = Seen(0, 0, is_loop=False, stalled=0)
 
@@ -111,29 +112,30 @@ class Loops:
                 better verdict.
         """
         if action.target is not None and action.target in self._pollable:
-            return self._seen
+            return self._seen._replace(is_loop=False)  # what came before was told then
         self._stalled = 0 if is_progress else self._stalled + 1
         mark = hash(action)
         repeats = self._counts.get(mark, 0)
         _remember(self._counts, mark, repeats + 1)
         period = self._period(mark)
-        is_known = action.can_repeat
-        again = period > 0 and self._matched.get(period, 0) >= max(period, 2)
-        is_loop = is_known and (again or repeats + 1 >= LOOP_COUNT)
-        self._seen = Seen(repeats, period if again else 0, is_loop, self._stalled)
+        is_loop = action.can_repeat and (period > 0 or repeats + 1 >= LOOP_COUNT)
+        self._seen = Seen(repeats, period, is_loop, self._stalled)
         return self._seen
 
     def _period(self, mark: int) -> int:
-        """Return how long ago the action came last; count how far back the cycle agrees."""
-        self._now += 1
-        before = self._last_at.get(mark)
-        _remember(self._last_at, mark, self._now)
-        period = 0 if before is None else self._now - before
-        # A cycle of period p has matched as long as each action equals the one p before it.
-        length = self._matched.get(period, 0) + 1 if period else 0
-        self._matched = {period: length} if 0 < period <= _WINDOW // 2 else {}
-        self._latest.append(mark)
-        return period
+        """Return the shortest period that the latest actions had twice; 0 without one.
+
+        An action may come more than once in a cycle, so each period is counted by itself: how
+        many actions in a row equal the one that came so long before.
+        """
+        found = 0
+        matched = self._matched
+        for period, before in enumerate(self._latest, 1):
+            matched[period] = matched[period] + 1 if before == mark else 0
+            if not found and matched[period] >= max(period, 2):
+                found = period
+        self._latest.appendleft(mark)
+        return found
 
     @property
     def is_stalled(self) -> bool:
@@ -247,7 +249,7 @@ class Novelty:
 
     def __init__(self) -> None:
         self._words: dict[int, int] = {}
-        self._texts: deque[int] = deque(maxlen=_WINDOW)
+        self._texts: deque[int] = deque(maxlen=_TEXTS)
         self.is_duplicate = False
 
     def see(self, text: str) -> float:

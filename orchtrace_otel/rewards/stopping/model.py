@@ -142,8 +142,8 @@ class StopValue:
         """
         try:
             x = [features[name] for name in self.features]
-            total = sum(x)
-        except (KeyError, TypeError):
+            total = sum(x, 0.0)
+        except (KeyError, TypeError, OverflowError):
             _refuse_features(self.features, features)
             raise
         if total - total != 0.0:  # not so of NaN and infinity

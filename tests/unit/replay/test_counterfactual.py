@@ -11,6 +11,7 @@ import orchtrace_otel as orchtrace
 from orchtrace_otel.errors import ConfigError, ReplayBlockedError
 from orchtrace_otel.model import Edge, Event, Reward, Trace
 from orchtrace_otel.replay import Change, Part, Slot
+from orchtrace_otel.replay.estimate import Estimate
 from orchtrace_otel.testing import capture
 from orchtrace_otel.testing.world import make_world
 
@@ -157,6 +158,23 @@ def test_alternatives_are_compared_with_each_other(trace) -> None:
     assert [effect.alternative for effect in found.effects] == [None, "vague", "other"]
     assert [effect.value for effect in found.effects] == pytest.approx([0.3, -0.3, 0.0])
     assert [effect.estimate.n for effect in found.effects] == [5, 5, 5]
+
+
+def test_one_that_is_left_alone_has_no_advantage_and_no_interval(trace) -> None:
+    """The others were blocked: 0 by definition, and not the interval of its own mean."""
+
+    def again(change, seed):
+        if change.edits:
+            raise ReplayBlockedError("no")
+        return float(seed % 2)
+
+    slot = Slot("scout", "lead", 1)
+    found = orchtrace.counterfactual(
+        trace, again, method="alternatives", alternatives={slot: ["other"]}, replays=6
+    )
+    alone, blocked = (effect.estimate for effect in found.effects)
+    assert alone == Estimate(0.0, 6)
+    assert blocked == Estimate(None, 0)
 
 
 def test_alternatives_stop_early_too(trace) -> None:

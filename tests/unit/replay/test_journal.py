@@ -68,7 +68,10 @@ def test_a_file_that_holds_only_half_a_head_is_begun_anew(
     assert len(path.read_text().splitlines()) == 1 + 6
 
 
-@pytest.mark.parametrize("text", ["shopping list\n", '{"trace_id": "run"}\n', "[]\n"])
+@pytest.mark.parametrize(
+    "text",
+    ["shopping list\n", "shopping list", '{"trace_id": "run"}\n', '{"trace_id": "run"}', "[]\n"],
+)
 def test_another_file_is_not_written_to(trace, team, sheet_game, tmp_path, text) -> None:
     """A journal says what it is."""
     path = tmp_path / "journal"

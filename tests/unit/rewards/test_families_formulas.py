@@ -416,6 +416,12 @@ def test_roles_are_rewarded_as_their_sources_say():
         aligned(["a"], -1)
 
 
+def test_a_component_may_be_called_like_the_place_of_a_function(fork3):
+    """Each part counts with its own weight and value."""
+    mixed = hybrid({"1": 1.0, (lambda trace: 0.5): 0.5})
+    assert mixed(replace(fork3, rewards={"1": 2.0})) == 2.25
+
+
 def test_a_hybrid_is_absent_where_a_weighted_part_is(fork3):
     """Its parts are rewards of the trace, built in or recorded, or functions of it."""
     mixed = hybrid({"outcome": 1.0, "r_finish": 0.3, (lambda trace: 0.5): 0.5}, name="mixed")

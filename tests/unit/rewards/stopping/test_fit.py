@@ -198,6 +198,15 @@ def test_runs_that_do_not_tell_are_refused(courses: list[Course], message: str) 
     assert str(caught.value) == message
 
 
+@pytest.mark.parametrize("number", range(8))
+def test_two_graded_tasks_are_enough_whatever_tasks_are_called(number: int) -> None:
+    """They are not left out together; nor is a name refused that is half a surrogate pair."""
+    named = [one._replace(task=f"\ud83d{number} {one.task}") for one in runs()]
+    graded = sorted({one.task for one in named})[:2]
+    courses = [one if one.task in graded else ungraded(one) for one in named]
+    assert fit_stop_value(courses, cost=0.05, sweeps=1).facts["folds"] == 5
+
+
 def test_a_cap_needs_runs_that_are_known_throughout() -> None:
     """Where a run was best to stop is not known otherwise."""
     partly = [

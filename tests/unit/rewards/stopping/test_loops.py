@@ -41,6 +41,14 @@ def test_a_cycle_that_comes_twice_is_a_loop() -> None:
     ]
 
 
+@pytest.mark.parametrize("cycle", ["ABAC", "AAB", "AABB", "ABACAD", "ABCDEFG"])
+def test_an_action_may_come_more_than_once_in_a_cycle(cycle: str) -> None:
+    """The period is that of the whole, all along from the second time on."""
+    seen = see(Loops(), cycle * 4, version=None)
+    assert {period for _, period, _ in seen[2 * len(cycle) + 1 :]} >= {len(cycle)}
+    assert [period for _, period, _ in seen][2 * len(cycle) - 1] == len(cycle)
+
+
 def test_the_same_action_on_news_is_no_repeat() -> None:
     """A writer that drafts anew each time goes on."""
     loops = Loops()
@@ -69,6 +77,13 @@ def test_tools_for_polling_are_left_out() -> None:
         loops.see(Action("a", "tool_call", "poll", None, 1))
     assert loops.latest == (0, 0, False, 0)
     assert not loops.is_stalled
+
+
+def test_a_loop_is_not_told_again_of_a_tool_for_polling() -> None:
+    """What the run did before it was told when it did so."""
+    loops = Loops({"poll"})
+    assert see(loops, "AAA")[-1] == (2, 1, True)
+    assert not loops.see(Action("a", "tool_call", "poll", None, 1)).is_loop
 
 
 def test_a_run_stalls_when_nothing_is_new() -> None:
@@ -149,4 +164,5 @@ def test_what_is_remembered_is_bounded(version: int | None) -> None:
     loops = Loops()
     for number in range(10_000):
         loops.see(Action(str(number), "return", version=version))
-    assert len(loops._counts) == len(loops._last_at) == 4_096
+    assert len(loops._counts) == 4_096
+    assert len(loops._latest) == 32

@@ -107,6 +107,10 @@ def test_why_names_what_moved_it_most() -> None:
         ({"step": 1, "verdict": math.nan}, "feature 'verdict' must be a finite number, got 'nan'"),
         ({"step": 1, "verdict": math.inf}, "feature 'verdict' must be a finite number, got 'inf'"),
         ({"step": "1", "verdict": 1}, "feature 'step' must be a finite number, got '1'"),
+        (
+            {"step": 10**400, "verdict": 0.5},
+            f"feature 'step' must be a finite number, got '{str(10**400)[:80]}'",
+        ),
         ({"step": None, "verdict": 1}, "feature 'step' must be a finite number, got 'None'"),
         (None, "features must be a mapping of names to numbers, got NoneType"),
     ],

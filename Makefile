@@ -135,6 +135,14 @@ COEXISTENCE := $(PEERS:%=beside-%)
 test-upstream: $(VENV)/.ready-dev ## a framework's own tests, traced and not: FRAMEWORK=langgraph SUITE=folder SUITE_PYTHON=python
 	$(PY) -m tests.upstream.compare $(FRAMEWORK) $(SUITE) --python $(SUITE_PYTHON) $(ARGS)
 
+.PHONY: test-server
+test-server: ## graphs that LangGraph's own server runs, in an environment with it (0.2 GB, a minute)
+	$(call make_venv,.venvs/server)
+	.venvs/server/bin/python -m pip install --quiet --editable '.[langgraph,http,collect]' --requirement tests/server/common.txt
+	@# What cannot be imported fails here: the tests would be skipped.
+	.venvs/server/bin/python -c 'import langgraph_api'
+	.venvs/server/bin/python -m pytest $(ARGS) tests/server
+
 .PHONY: test-coexistence $(COEXISTENCE)
 test-coexistence: $(COEXISTENCE) ## run ours beside other instrumentations of LangChain, an environment each
 $(COEXISTENCE): beside-%:

@@ -66,7 +66,7 @@ def copy(found: Mapping[str, Any], keys: Json, table: Table, flags: set[str]) ->
     for attribute in sorted(present) if len(present) > 1 else present:
         name, kinds = table[attribute]
         value = found[attribute]
-        if not isinstance(value, kinds):
+        if not _is_one(value, kinds):
             flags.add("garbled")
         elif isinstance(value, (list, tuple)):
             held = texts(value, flags)
@@ -80,6 +80,14 @@ def copy(found: Mapping[str, Any], keys: Json, table: Table, flags: set[str]) ->
                 keys[name] = list(held)
         else:
             keys[name] = value
+
+
+def _is_one(value: object, kinds: type | tuple[type, ...]) -> bool:
+    """Whether a value is of a kind, and JSON can write it; True is no number."""
+    if isinstance(value, bool):
+        return kinds is bool
+    is_finite = not isinstance(value, float) or math.isfinite(value)
+    return isinstance(value, kinds) and is_finite
 
 
 def _link(item: str) -> Json:

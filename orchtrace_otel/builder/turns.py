@@ -8,7 +8,6 @@ from typing import Any, Final, NamedTuple
 from orchtrace_otel import attributes as a
 from orchtrace_otel.builder.events import NANO, Events
 from orchtrace_otel.builder.records import SpanRecord
-from orchtrace_otel.builder.tree import Tree
 from orchtrace_otel.builder.values import UNKNOWN_USAGE, Usage, status, texts, usage, word
 from orchtrace_otel.model import Event, Json
 
@@ -46,7 +45,7 @@ def count(events: Events, turns: Sequence[SpanRecord], stop: Event) -> Tokens:
         events.flags.add("missing_turns")
     known = unknown = 0
     written: list[Json] = []
-    outer, inside = _nested(events.tree, turns)
+    outer, inside = _nested(events, turns)
     for record in outer:
         span_id, used = record.span_id, usage(record)
         claimed_by = events.claims.get(span_id)
@@ -69,7 +68,7 @@ def count(events: Events, turns: Sequence[SpanRecord], stop: Event) -> Tokens:
 
 
 def _nested(
-    tree: Tree, turns: Sequence[SpanRecord]
+    events: Events, turns: Sequence[SpanRecord]
 ) -> tuple[list[SpanRecord], dict[str, list[SpanRecord]]]:
     """Return the LLM calls, and further tellers of some by the call's span.
 
@@ -79,9 +78,10 @@ def _nested(
     outer: list[SpanRecord] = []
     inside: dict[str, list[SpanRecord]] = {}
     ids = {record.span_id for record in turns}
+    known: dict[str, str | None] = {}
     for record in turns:
-        around = _turn_around(tree, record, ids)
-        if around is None:
+        around = _outermost(events, record, ids, known)
+        if around == record.span_id:
             outer.append(record)
         else:
             inside.setdefault(around, []).append(record)
@@ -100,17 +100,31 @@ def _told(
     return used, claimed_by
 
 
-def _turn_around(tree: Tree, record: SpanRecord, ids: set[str]) -> str | None:
-    """Return the outermost turn around a turn, within their activation."""
-    found = None
-    holder = tree.parent(record)
-    for _ in tree.by_id:  # no more steps than there are spans, for their parents may be cyclic
-        if holder is None or a.OPENS in holder.attributes:
+def _outermost(
+    events: Events, turn: SpanRecord, ids: set[str], known: dict[str, str | None]
+) -> str:
+    """Return the outermost turn at or above a turn, within their activation.
+
+    Args:
+        events: The events of the run.
+        turn: The turn.
+        ids: The spans that are turns.
+        known: What was found at other spans, which is not looked for again; added to.
+    """
+    path: dict[str, None] = {}
+    at: SpanRecord | None = turn
+    while at is not None and a.OPENS not in at.attributes and at.span_id not in known:
+        if at.span_id in path:
+            events.flags.add("cyclic_parents")
             break
-        if holder.span_id in ids:
-            found = holder.span_id
-        holder = tree.parent(holder)
-    return found
+        path[at.span_id] = None
+        at = events.tree.parent(at)
+    found = None if at is None else known.get(at.span_id)
+    for span_id in reversed(path):
+        if found is None and span_id in ids:
+            found = span_id
+        known[span_id] = found
+    return found or turn.span_id
 
 
 def _turn(events: Events, record: SpanRecord, used: Usage, owner: str, event_id: str) -> Json:

@@ -10,10 +10,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from orchtrace_otel import attributes as a
+from orchtrace_otel import schema
 from orchtrace_otel.builder import SpanRecord
 from orchtrace_otel.model import Reward
 from tests.given import given_rewards
-from tests.unit.builder.small_runs import activation, built, root, sound, span, span_id, stop
+from tests.unit.builder.small_runs import (
+    activation,
+    built,
+    keys,
+    point,
+    root,
+    sound,
+    span,
+    span_id,
+    stop,
+)
 
 GARBAGE = st.one_of(
     st.none(),
@@ -65,6 +76,10 @@ def test_nothing_that_others_send_makes_the_builder_raise(records: list[SpanReco
         {a.OPENS: "explode"},
         {a.OPENS: 1},
         {a.ATTEMPT: "first"},
+        {a.ATTEMPT: True},
+        {a.STOP_PROBABILITY: True},
+        {a.STOP_PROBABILITY: float("nan")},
+        {a.STOP_PROBABILITY: float("-inf")},
         {a.RUN_LINKS: "abc"},
     ],
 )
@@ -73,6 +88,15 @@ def test_attributes_of_ours_that_hold_something_else_are_flagged(found: dict[str
     one = sound(root(), activation(2, **found), stop())
     assert one.flags == ("garbled",)
     assert len(one.events) == 4
+
+
+@pytest.mark.parametrize("chance", [float("nan"), float("inf"), True, "0.5"])
+def test_a_chance_that_is_no_number_costs_itself_alone(chance: Any) -> None:
+    """JSON has no word for NaN: with it in an event, no exporter could write the run."""
+    one = sound(root(), point(2, "decide", **{a.PROBABILITY: chance}), stop())
+    assert "behavior_prob" not in keys(one, span_id(2))
+    assert one.flags == ("garbled",)
+    assert schema.load(schema.dump(one)) == one
 
 
 @pytest.mark.parametrize("text", ["[", "{}", "[1]", '[{"id": "a"}]', 7, '[{"value": 1}]'])

@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 
 from orchtrace_otel import attributes as a
+from orchtrace_otel.builder import build
 from orchtrace_otel.model import Turn
 from tests.unit.builder.small_runs import (
+    RUN,
     activation,
     chat,
     keys,
@@ -21,6 +23,8 @@ from tests.unit.builder.small_runs import (
     stop,
     usage,
 )
+
+TURN = {a.VERB: a.TURN, **usage(1, 2)}
 
 
 def test_a_turns_tokens_are_on_the_event_that_claims_it_first() -> None:
@@ -125,6 +129,40 @@ def test_two_instrumentations_of_one_call_are_one_turn() -> None:
     assert [turn.id for turn in one.turns] == [span_id(3)]
     assert one.costs["tokens"] == 12
     assert keys(one, span_id(6))["tokens"] == 12
+
+
+def test_turns_above_each_other_are_one_turn_and_flagged() -> None:
+    """Else each would be told by another one, and none be counted."""
+    one = sound(root(), chat(2, 3, **TURN), chat(3, 2, **TURN), stop())
+    assert [turn.id for turn in one.turns] == [span_id(3)]
+    assert one.costs["tokens"] == 3
+    assert one.flags == ("cyclic_parents",)
+
+
+class _Asked(dict[str, Any]):
+    """Attributes that count how often they were looked into."""
+
+    times = 0
+
+    def __contains__(self, key: object) -> bool:
+        _Asked.times += 1
+        return dict.__contains__(self, key)
+
+
+@pytest.mark.parametrize("found", [{}, TURN])
+def test_deep_spans_of_others_are_gone_through_once(
+    found: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A turn below each of many nested spans costs no more looks than one below each alone."""
+
+    def looks(depth: int) -> int:
+        monkeypatch.setattr(_Asked, "times", 0)
+        around = [span(n, max(n - 1, 1), 12, 14, _Asked(found)) for n in range(2, depth + 2)]
+        calls = [span(500 + n, n, 12, 13, _Asked(TURN)) for n in range(2, depth + 2)]
+        build(RUN, [root(), *around, *calls, stop()])
+        return _Asked.times
+
+    assert looks(400) < 2.5 * looks(200)
 
 
 def test_a_turn_of_an_agent_inside_a_turn_is_its_own() -> None:

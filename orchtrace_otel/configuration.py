@@ -23,7 +23,7 @@ from orchtrace_otel import attributes as a
 from orchtrace_otel import content as gate
 from orchtrace_otel import spans
 from orchtrace_otel._arguments import check_judge
-from orchtrace_otel._guard import warn_once
+from orchtrace_otel._guard import asked, warn_once
 from orchtrace_otel.content.capture import Capture
 from orchtrace_otel.content.key import key_of
 from orchtrace_otel.content.setup import set_up, wanted
@@ -66,6 +66,8 @@ _SPANS: Final = "spans_undelivered"
 _EVALUATIONS: Final = "evaluations_undelivered"
 _CONTENT_SECONDS: Final = 10.0
 """How long a shutdown waits for the store of content."""
+_SPANS_SECONDS: Final = 30.0
+"""How long it waits for the exporters of spans, as the SDK does."""
 
 _lock = threading.RLock()
 _now: _Configured | None = None
@@ -274,6 +276,7 @@ def flush(timeout_s: float = 30) -> bool:
     now = _now
     if now is None:
         return True
+    timeout_s = min(timeout_s, threading.TIMEOUT_MAX)
     end = time.monotonic() + timeout_s
     in_time = now.pipeline.force_flush(int(timeout_s * 1_000))
     recorder = gate.active()
@@ -281,7 +284,13 @@ def flush(timeout_s: float = 30) -> bool:
         in_time = recorder.flush(max(end - time.monotonic(), 0)) and in_time
     in_time = now.evaluations.flush(max(end - time.monotonic(), 0)) and in_time
     left = max(end - time.monotonic(), 0)
-    return now.provider.force_flush(int(left * 1_000)) and in_time
+    return _flushed(now.provider, left) and in_time
+
+
+def _flushed(provider: TracerProvider, timeout_s: float) -> bool:
+    """Have a provider deliver its spans; False where it cannot, or the host's processors fail."""
+    flush = asked(provider.force_flush, "a span processor of the application", "was not flushed")
+    return bool(flush(int(timeout_s * 1_000)))
 
 
 def shutdown() -> None:
@@ -305,7 +314,7 @@ def shutdown() -> None:
         _followed.pop(id(now.provider), None)
         if isinstance(now.provider.sampler, RecordOurs):
             spans.ignore(now.provider)
-            now.provider.force_flush()
+            _flushed(now.provider, _SPANS_SECONDS)
         _own_up(now)
 
 

@@ -25,7 +25,7 @@ Parcel: TypeAlias = Finished | tuple[str, Reward]
 """A finished run, or a late reward with the id of its run."""
 
 
-def _reason(error: Exception) -> str:
+def _reason(error: BaseException) -> str:
     """Name an error by its class and the system's words; its own text may hold content."""
     kind = type(error).__name__
     number = error.errno if isinstance(error, OSError) else None
@@ -178,7 +178,8 @@ class Delivery:
         for exporter in self._exporters:
             try:
                 what(exporter)
-            except Exception as error:  # noqa: BLE001 - a destination's failure must not cost the others
+            except BaseException as error:  # noqa: BLE001 - see _pass_on
+                self._pass_on(error)
                 self._lose(f"export_failed:{type(exporter).__name__}", why=_reason(error))
 
     def _settle(self, request: _Request) -> None:
@@ -186,16 +187,27 @@ class Delivery:
             kind = type(exporter).__name__
             try:
                 exporter.flush(max(request.end - time.monotonic(), 0))
-            except Exception as error:  # noqa: BLE001 - see _deliver
+            except BaseException as error:  # noqa: BLE001 - see _pass_on
+                self._pass_on(error)
                 request.is_fine = False
                 self._not_put_down(exporter, f"flush_failed:{kind}", _reason(error))
         for exporter in request.leaving or ():
             try:
                 exporter.shutdown()
-            except Exception as error:  # noqa: BLE001 - see _deliver
+            except BaseException as error:  # noqa: BLE001 - see _pass_on
+                self._pass_on(error)
                 request.is_fine = False
                 self._lose(f"shutdown_failed:{type(exporter).__name__}", why=_reason(error))
         request.done.set()
+
+    def _pass_on(self, error: BaseException) -> None:
+        """Raise an interrupt again where the host's thread does our work.
+
+        Whatever else an exporter raises must not cost the others, nor have a caller wait in
+        vain: on our own thread that goes for exits and cancellations too.
+        """
+        if not isinstance(error, Exception) and threading.current_thread() is not self._thread:
+            raise error
 
     def _not_put_down(self, exporter: TraceExporter, kind: str, why: str) -> None:
         """Tell a flush that failed: what an exporter keeps, and tries again, is not lost."""
@@ -215,7 +227,7 @@ class Delivery:
         if not has_thread:
             while self._step(wait=False):
                 pass
-        return request.done.wait(timeout_s) and request.is_fine
+        return request.done.wait(min(timeout_s, threading.TIMEOUT_MAX)) and request.is_fine
 
     @property
     def _is_idle(self) -> bool:

@@ -41,6 +41,9 @@ from orchtrace_otel.spans import Activation, Attributes, Run
 
 if TYPE_CHECKING:
     from opentelemetry.context import Context
+    from opentelemetry.trace import SpanContext
+
+    from orchtrace_otel.spans import Follower
 
 
 _ERROR: Final = StatusCode.ERROR  # to ask its class for it runs Python code, for every span
@@ -299,7 +302,7 @@ class Pipeline(SpanProcessor):
         own = span.context
         context = otel_context.get_current() if parent_context is None else parent_context
         activation = spans.of(context)
-        opened = None if activation is None else activation.run.followed
+        opened = self._named(own) if activation is None else activation.run.followed
         if own is None or not isinstance(opened, _Open):
             return
         if self._runs.get(opened.run.id) is opened:
@@ -308,6 +311,17 @@ class Pipeline(SpanProcessor):
                 return
             opened.waiting += 1
             self._owners[own.span_id] = opened
+
+    def _named(self, own: SpanContext | None) -> Follower | None:
+        """Return the open run that a span's tracestate names.
+
+        Where the host hands on a span and no context, or the SDK asks on a thread of its own,
+        nothing else tells whose a span is, here as in a collector.
+        """
+        root_id = None if own is None else own.trace_state.get(a.TRACESTATE_KEY)
+        if own is None or root_id is None:
+            return None
+        return self._runs.get(f"{own.trace_id:032x}-{root_id}")
 
     def on_end(self, span: ReadableSpan) -> None:
         """Keep a light record of another instrumentation's span that lies in an open run."""

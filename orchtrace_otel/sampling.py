@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from functools import cache
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from opentelemetry.sdk.trace.sampling import Decision, Sampler, SamplingResult
 
 from orchtrace_otel import attributes as a
+from orchtrace_otel._guard import guarded
 
 if TYPE_CHECKING:
     from opentelemetry.context import Context
@@ -52,11 +53,14 @@ class RecordOurs(Sampler):
         return f"RecordOurs({self._inner.get_description()})"
 
 
-_RATIO: Final = re.compile(r"(ParentBased\{root:)?TraceIdRatioBased\{([0-9.eE+-]+)\}")
+_RATIO: Final = re.compile(
+    r"(ParentBased\{root:)?TraceIdRatioBased\{(\d+(?:\.\d*)?(?:[eE][+-]?\d+)?)\}", re.ASCII
+)
 _THRESHOLD: Final = re.compile(r"(?:^|;)th:([0-9a-f]{1,14})(?:;|$)")
 _DIGITS: Final = 14
 
 
+@guarded
 def weight_of(sampler: object, parent: SpanContext, own: SpanContext) -> float | None:
     """Return how many runs a recorded one stands for; None where it is one, or nobody knows.
 
@@ -81,7 +85,7 @@ def weight_of(sampler: object, parent: SpanContext, own: SpanContext) -> float |
     return 1 / ratio
 
 
-@cache
+@lru_cache
 def _ratio(description: str) -> tuple[bool, float | None]:
     found = _RATIO.match(description)
     ratio = 0.0 if found is None else float(found[2])

@@ -13,7 +13,7 @@ from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.trace import Link, Span, SpanContext, Status, StatusCode
 
 from orchtrace_otel import attributes as a
-from orchtrace_otel._guard import guarded
+from orchtrace_otel._guard import guarded, note
 from orchtrace_otel.content import gate
 from orchtrace_otel.flow import Edge, Flow, Mark, Unit, unit
 from orchtrace_otel.spans._carrying import carrying
@@ -222,7 +222,7 @@ class Interval:
         span = self.span
         if run.watcher is not None:
             run.watcher.ends(self, end)
-        span.end(end)
+        end_span(span, end)
         run.open_spans -= 1
         followed = run.followed
         if followed is not None:
@@ -231,6 +231,14 @@ class Interval:
             observer = run.tracing.observer
             if observer is not None:
                 observer.lose("late_spans")
+
+
+def end_span(span: Span, end: int) -> None:
+    """End a span, whatever the host's processors, which the SDK asks then, do about it."""
+    try:
+        span.end(end)
+    except Exception as error:  # noqa: BLE001 - not ours, and the run goes on
+        note("the end of a span", error, "a span processor of the application", "cost its own work")
 
 
 class Scope(Interval):

@@ -15,6 +15,7 @@ from orchtrace_otel.content import gate
 from orchtrace_otel.flow import Edge, Mark
 from orchtrace_otel.model import plain_text
 from orchtrace_otel.spans._activation import MOST_WAITING, Activation
+from orchtrace_otel.spans._interval import end_span
 from orchtrace_otel.spans._opening import open_point
 from orchtrace_otel.spans._outcome import error_type
 from orchtrace_otel.spans._tracing import Follower, Tracing, Value, Watcher
@@ -215,7 +216,7 @@ class Run:
             self._write_end(root, end, status, error)
         finally:  # whatever fails: the spans below the root hang in the air without it
             root.is_closed = True
-            root.span.end(self.now() if end is None else end)
+            end_span(root.span, self.now() if end is None else end)
             # The two hold each other, and would wait for the garbage collector.
             self._root = weakref.ref(root)
             self.watcher = None  # likewise

@@ -1,6 +1,8 @@
 """Sampling does not decide what is learned from, where the provider is made here."""
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 from opentelemetry.sdk.trace import TracerProvider
@@ -10,15 +12,18 @@ from opentelemetry.sdk.trace.sampling import (
     Decision,
     ParentBased,
     Sampler,
+    SamplingResult,
     TraceIdRatioBased,
 )
 from opentelemetry.trace import INVALID_SPAN_CONTEXT as INVALID
 from opentelemetry.trace import SpanContext, TraceState
 
+import orchtrace_otel as orchtrace
 from orchtrace_otel import attributes as a
 from orchtrace_otel.sampling import RecordOurs, weight_of
 from orchtrace_otel.schema import read_lines
 from orchtrace_otel.tables.rows import rows_of
+from orchtrace_otel.testing import capture
 from tests.processes import run
 
 OURS = {a.VERB: "decide"}
@@ -93,6 +98,43 @@ def test_a_run_says_how_many_it_stands_for(
 ) -> None:
     """Only where others were dropped, and where somebody knows with which chance."""
     assert weight_of(sampler, parent, _context(state=state)) == weight
+
+
+def _raise() -> str:
+    raise ValueError("the canary")
+
+
+@pytest.mark.swallows_errors
+@pytest.mark.parametrize(
+    "described",
+    [
+        pytest.param(_raise, id="raises"),
+        pytest.param(lambda: None, id="none"),
+        pytest.param(lambda: "TraceIdRatioBased{e}", id="no-number"),
+    ],
+)
+def test_a_sampler_that_describes_itself_oddly_costs_the_weight_alone(
+    described: Callable[[], Any],
+) -> None:
+    """The run is recorded, and nobody knows how many it stands for."""
+
+    class Hosts(Sampler):
+        def should_sample(self, *args: Any, **kwargs: Any) -> SamplingResult:
+            return ALWAYS_ON.should_sample(*args, **kwargs)
+
+        def get_description(self) -> str:
+            return cast("str", described())
+
+    @orchtrace.team
+    def team() -> int:
+        return 1
+
+    with capture() as captured:
+        tracer: Any = captured.tracing.tracer
+        tracer.sampler = Hosts()
+        assert team() == 1
+    assert "weight" not in captured.trace.events[0].keys
+    assert (captured.trace.flags, captured.started) == ((), captured.ended)
 
 
 SAMPLED = """

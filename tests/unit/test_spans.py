@@ -10,7 +10,7 @@ import pytest
 from opentelemetry import baggage, trace
 from opentelemetry import context as otel_context
 from opentelemetry.instrumentation.utils import suppress_instrumentation
-from opentelemetry.sdk.trace import ReadableSpan, SpanLimits, TracerProvider
+from opentelemetry.sdk.trace import ReadableSpan, SpanLimits, SpanProcessor, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
@@ -21,7 +21,7 @@ from orchtrace_otel import spans
 from orchtrace_otel.model import EDGE_TYPES
 from orchtrace_otel.rewards import MEASURES
 from orchtrace_otel.spans import Tracing
-from orchtrace_otel.testing import Captured
+from orchtrace_otel.testing import Captured, capture
 from tests.trees import recording, tree
 
 
@@ -388,6 +388,39 @@ def test_a_tracer_that_fails_never_reaches_the_host() -> None:
     finally:
         spans.use(before)
     assert calls == [1]
+
+
+@pytest.mark.swallows_errors
+@pytest.mark.parametrize("place", [0, 1])
+def test_a_processor_that_fails_at_the_end_of_spans_costs_the_run_nothing(place: int) -> None:
+    """The SDK lets its error out of `span.end`, before or after our own processor is asked."""
+
+    class Fails(SpanProcessor):
+        def on_end(self, span: ReadableSpan) -> None:
+            raise ValueError("the canary")
+
+    @orchtrace.agent
+    def critic() -> str:
+        orchtrace.decide("route", chosen="a", candidates=["a", "b"])
+        return "fine"
+
+    @orchtrace.team
+    def lead() -> str:
+        return critic()
+
+    with capture() as captured:
+        lead()
+        whole = captured.trace
+    with capture() as captured:
+        processors = captured.provider._active_span_processor
+        there = list(processors._span_processors)
+        processors._span_processors = (*there[:place], Fails(), *there[place:])
+        assert lead() == "fine"
+        assert captured.pipeline._runs == {}
+        one = captured.trace
+    assert [event.verb for event in one.events] == [event.verb for event in whole.events]
+    assert [edge.type for edge in one.edges] == [edge.type for edge in whole.edges]
+    assert one.flags == ()
 
 
 def test_a_run_is_closed_once() -> None:

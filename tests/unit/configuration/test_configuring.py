@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from opentelemetry import trace as otel_trace
-from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace import SpanProcessor, TracerProvider
 
 import orchtrace_otel as orchtrace
 from orchtrace_otel.model import Trace
@@ -67,6 +67,24 @@ def test_shutdown_delivers_and_stops_following(provider: TracerProvider) -> None
     team()
     orchtrace.flush()
     assert (len(kept.traces), len(again.traces)) == (1, 1)
+
+
+@pytest.mark.swallows_errors
+def test_a_processor_of_the_hosts_that_fails_in_a_flush_is_told_by_its_result(
+    provider: TracerProvider,
+) -> None:
+    """Its error is not the caller's, who asked for the traces, and these are there."""
+
+    class Fails(SpanProcessor):
+        def force_flush(self, timeout_millis: int = 30_000) -> bool:
+            raise ValueError("the canary")
+
+    kept = Kept()
+    provider.add_span_processor(Fails())
+    orchtrace.configure(tracer_provider=provider, exporters=[kept])
+    team()
+    assert not orchtrace.flush(1e10)
+    assert len(kept.traces) == 1
 
 
 def test_flush_waits_no_longer_than_it_was_told_to(provider: TracerProvider) -> None:

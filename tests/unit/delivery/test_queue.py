@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import threading
+import time
 from collections import Counter
+
+import pytest
 
 from orchtrace_otel.model import Reward, Trace
 from tests.unit.delivery.receiving import LONG, Broken, Collected, delivery_to, finished
@@ -95,23 +99,42 @@ def test_what_an_exporter_keeps_is_late_and_not_lost() -> None:
     assert (losses, losses.delays) == ({"shutdown_failed:Keeps": 1}, [told, told])
 
 
-def test_an_exporter_that_exits_does_not_end_the_deliveries() -> None:
-    """`SystemExit` in our thread would leave the queue to nobody."""
+@pytest.mark.parametrize("error", [SystemExit, asyncio.CancelledError, KeyboardInterrupt])
+def test_an_exporter_that_exits_costs_only_its_own(error: type[BaseException]) -> None:
+    """On our thread that is an error like any other; the queue goes on, and so do who waits."""
 
-    class Exits(Collected):
+    class Exits(Broken):
         def export(self, trace: Trace) -> None:
-            if trace.trace_id == "0":
-                raise SystemExit
-            super().export(trace)
+            raise error
 
-    exporter = Exits()
-    delivery, losses = delivery_to(exporter)
+        def flush(self, timeout_s: float) -> None:
+            raise error
+
+        def shutdown(self) -> None:
+            raise error
+
+    fine = Collected()
+    delivery, losses = delivery_to(Exits(), fine)
     delivery.put(finished("0"))
     delivery.put(finished("1"))
-    assert delivery.flush(LONG)
-    assert exporter.taken == ["1"]
-    assert losses == {"export_failed:SystemExit": 1}
-    delivery.shutdown()
+    before = time.monotonic()
+    assert not delivery.flush(LONG)
+    delivery.shutdown(LONG)
+    assert time.monotonic() - before < LONG
+    assert (fine.taken, fine.calls) == (["0", "1"], ["flush", "flush", "shutdown"])
+    told = {"export_failed:Exits": 2, "flush_failed:Exits": 2, "shutdown_failed:Exits": 1}
+    assert (losses, losses.reasons) == (told, {error.__name__})
+
+
+@pytest.mark.parametrize("forever", [1e10, 1e300])
+def test_a_flush_waits_as_long_as_python_can(forever: float) -> None:
+    """Locks refuse longer times, and the host's own flush of its provider brings it here."""
+    exporter = Collected()
+    delivery, _ = delivery_to(exporter)
+    delivery.put(finished("0"))
+    assert delivery.flush(forever)
+    delivery.shutdown(forever)
+    assert exporter.calls == ["flush", "flush", "shutdown"]
 
 
 def test_a_flush_gives_up_in_time_and_says_so() -> None:

@@ -29,9 +29,9 @@ def configured(**more: Any) -> Iterator[tuple[TracerProvider, Kept]]:
 
 
 @contextmanager
-def observed(observer: Any) -> Iterator[TracerProvider]:
-    """Let a pipeline follow what happens in the block."""
-    provider = TracerProvider(shutdown_on_exit=False)
+def observed(observer: Any, several: Any = None) -> Iterator[TracerProvider]:
+    """Let a pipeline follow what happens in the block, as one of `several` processors."""
+    provider = TracerProvider(shutdown_on_exit=False, active_span_processor=several)
     provider.add_span_processor(observer)
     before = spans.use(spans.Tracing(provider.get_tracer(a.SCOPE), observer))
     try:

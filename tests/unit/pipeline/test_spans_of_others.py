@@ -5,13 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 from opentelemetry import trace as otel
+from opentelemetry.context import Context
+from opentelemetry.sdk.trace import ConcurrentMultiSpanProcessor
 
 import orchtrace_otel as orchtrace
 from orchtrace_otel import attributes as a
 from orchtrace_otel.pipeline import Pipeline
 from orchtrace_otel.settings import Settings
 from orchtrace_otel.testing import capture
-from tests.unit.pipeline.following import foreign
+from tests.keeping import Kept
+from tests.unit.pipeline.following import foreign, observed
 
 
 def test_models_that_others_record_are_turns_of_the_agent_that_called() -> None:
@@ -62,6 +65,39 @@ def test_spans_from_outside_a_run_stay_outside() -> None:
         host(request)
     assert captured.trace.turns == ()
     assert captured.trace.flags == ()
+
+
+CALL = {a.OPERATION: "chat", a.INPUT_TOKENS: 3, a.OUTPUT_TOKENS: 4}
+
+
+def test_a_span_that_is_handed_on_without_its_context_is_in_the_run() -> None:
+    """As a collector sees it, whom nothing but the ids of spans tells."""
+
+    @orchtrace.agent
+    def writer() -> None:
+        alone = otel.set_span_in_context(otel.get_current_span(), Context())
+        foreign().start_span("chat", context=alone, attributes=CALL).end()
+
+    with capture() as captured:
+        writer()
+    (turn,) = captured.trace.turns
+    assert (turn.agent, turn.tokens) == ("writer", 7)
+
+
+def test_models_are_turns_where_processors_are_asked_on_other_threads() -> None:
+    """`ConcurrentMultiSpanProcessor` brings no context along."""
+
+    @orchtrace.agent
+    def writer() -> None:
+        with provider.get_tracer("other").start_as_current_span("chat", attributes=CALL):
+            pass
+
+    kept = Kept()
+    pipeline = Pipeline(Settings(), [kept], synchronous=True)
+    with observed(pipeline, ConcurrentMultiSpanProcessor(2)) as provider:
+        writer()
+    (turn,) = kept.traces[0].turns
+    assert (turn.agent, turn.tokens) == ("writer", 7)
 
 
 def test_a_pipeline_keeps_to_the_runs_that_it_follows() -> None:

@@ -90,6 +90,10 @@ _LATER: Final = {
 
 if not TYPE_CHECKING:
 
+    def __dir__() -> list[str]:
+        """Name what is public, be it loaded or not, for who looks around."""
+        return sorted({*globals(), *__all__})
+
     def __getattr__(name: str) -> Any:
         """Load what is public and not loaded yet."""
         if name not in _LATER:

@@ -62,7 +62,8 @@ class Metrics:
         self._flags = meter.create_counter(
             a.METRIC_FLAGGED, "{run}", "Runs whose trace says that it lacks something."
         )
-        # A histogram takes nothing below 0, as rewards may be; a sum and a count give the mean.
+        # A histogram takes nothing below 0, as rewards may be; a sum and a count give the mean,
+        # of which only the count can be exported as deltas.
         self._rewards = meter.create_counter(
             a.METRIC_REWARDS, "{reward}", "Rewards that runs were given, by component."
         )

@@ -372,25 +372,10 @@ def _at_work(unit: str) -> str | None:
 def _hand_on(reward: Reward, run_id: str | None) -> None:
     """Give a reward to the run that is current, or to who follows the one that is named."""
     run = current_run()
-    if (
-        run is not None
-        and (run_id is None or run_id == run.id)
-        and not run.is_closed
-        and not run.is_remote
-    ):
+    if run is not None and run_id in {None, run.id}:
         run.record(reward)
-        return
-    where = spans.tracing()
-    observer = None if where is None else where.observer
-    wanted = run_id or (None if run is None else run.id)
-    if observer is None or wanted is None:
-        warn_once(
-            "reward",
-            "record_reward() needs a current run, or a run_id after configure(); "
-            "the reward is lost",
-        )
-        return
-    observer.late(wanted, reward)
+    else:
+        spans.record_late(run_id, reward)
 
 
 _REWARD: Final = "the reward"

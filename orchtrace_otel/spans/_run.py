@@ -18,7 +18,7 @@ from orchtrace_otel.spans._activation import MOST_WAITING, Activation
 from orchtrace_otel.spans._interval import end_span
 from orchtrace_otel.spans._opening import open_point
 from orchtrace_otel.spans._outcome import error_type
-from orchtrace_otel.spans._tracing import Follower, Tracing, Value, Watcher
+from orchtrace_otel.spans._tracing import Follower, Tracing, Value, Watcher, record_late
 
 if TYPE_CHECKING:
     from orchtrace_otel.model import Reward, Trace
@@ -147,13 +147,19 @@ class Run:
         self.flags.add(name)
 
     def record(self, reward: Reward) -> None:
-        """Take a reward that a user gave while the run is open; one that is unsound is left out."""
+        """Take a reward that a user gave; one that is unsound is left out.
+
+        Once the run has stopped, or where its root is in another process, it goes where
+        `record_reward(..., run_id=...)` sends one.
+        """
         fault = reward.fault
-        if fault is None:
-            self.rewards.append(reward)
-        else:
+        if fault is not None:
             self.flag("rewards_unreadable")
             warn_once(f"reward:{fault}", "a reward's %s; the reward is lost", fault)
+        elif self.is_closed or self.is_remote:
+            record_late(self.id, reward)
+        else:
+            self.rewards.append(reward)
 
     @guarded
     def provisional(self) -> Trace | None:

@@ -10,6 +10,7 @@ from opentelemetry import context as otel_context
 from opentelemetry import trace
 
 from orchtrace_otel import attributes as a
+from orchtrace_otel._guard import warn_once
 
 if TYPE_CHECKING:
     from opentelemetry.context import Context
@@ -110,6 +111,19 @@ def tracing() -> Tracing | None:
     if provider is not _global[0]:
         _global = (provider, _of_provider(provider))
     return _global[1]
+
+
+def record_late(run_id: str | None, reward: Reward) -> None:
+    """Give a reward for a run that is not open here to who follows runs; lost where nobody does."""
+    where = tracing()
+    observer = None if where is None else where.observer
+    if observer is not None and run_id is not None:
+        observer.late(run_id, reward)
+        return
+    warn_once(
+        "reward",
+        "record_reward() needs a current run, or a run_id after configure(); the reward is lost",
+    )
 
 
 def ignore(provider: trace.TracerProvider) -> None:

@@ -3,6 +3,7 @@
 import inspect
 
 import orchtrace_otel as orchtrace
+from tests.processes import run
 
 NAMES = [
     "ConfigError",
@@ -72,6 +73,12 @@ def test_the_face_is_these_names() -> None:
     assert orchtrace.__all__ == NAMES == sorted(NAMES)
     for name in NAMES:
         assert inspect.getdoc(getattr(orchtrace, name)), name
+
+
+def test_who_looks_around_finds_what_is_loaded_later() -> None:
+    """A console completes names from there."""
+    code = "import orchtrace_otel as o; print(sorted(set(o.__all__) - set(dir(o))))"
+    assert run(code) == "[]\n"
 
 
 def test_the_functions_take_these_parameters() -> None:

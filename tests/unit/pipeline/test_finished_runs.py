@@ -10,11 +10,12 @@ import orchtrace_otel as orchtrace
 from orchtrace_otel import attributes as a
 from orchtrace_otel import schema, spans
 from orchtrace_otel.finished import Finished
-from orchtrace_otel.model import Trace
+from orchtrace_otel.model import Reward, Trace
 from orchtrace_otel.pipeline import Pipeline
 from orchtrace_otel.rewards import MEASURES
 from orchtrace_otel.settings import Settings
 from orchtrace_otel.testing import capture
+from tests.given import given_rewards
 from tests.unit.pipeline.following import configured, critic, lead, observed
 
 
@@ -110,6 +111,23 @@ def test_a_late_reward_reaches_amend() -> None:
         assert orchtrace.flush()
     ((run_id, reward),) = exporter.rewards
     assert (run_id, reward.component, reward.value) == ("ab-cd", "correctness", 0.5)
+
+
+def test_a_reward_that_a_run_is_handed_after_its_end_is_a_late_one() -> None:
+    """Whoever keeps the run may judge it when the answer is in the user's hands."""
+
+    @orchtrace.team
+    def kept() -> spans.Run | None:
+        return orchtrace.current_run()
+
+    late = Reward(id="mine", component="style", value=0.5)
+    with configured() as (_, exporter):
+        run = kept()
+        assert run is not None
+        run.record(late)
+        assert orchtrace.flush()
+    assert exporter.rewards == [(run.id, late)]
+    assert [given_rewards(trace) for trace in exporter.traces] == [{}]
 
 
 def test_unknown_runs_are_not_found() -> None:

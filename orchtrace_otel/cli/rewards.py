@@ -147,7 +147,12 @@ def _explain(trace: Trace, number: int, component: str, *, everything: bool) -> 
         tell_text(text.append(f"  {clean(said)}  {row.note}".rstrip(), style="dim"))
     explained = explain(trace, component)
     if explained is None:
-        tell_text(Text("  recorded by the user, or a user's function; nothing to fill in"))
+        whose = (
+            "the trace came with it, and does not tell it by itself"
+            if component in EXPLAINED
+            else "recorded by the user, or a user's function"
+        )
+        tell_text(Text(f"  {whose}; nothing to fill in"))
         return True
     _tell_explanation(explained, everything=everything)
     return True

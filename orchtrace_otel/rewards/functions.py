@@ -30,10 +30,16 @@ class WrongAnswerError(TypeError):
     """A reward function returned what is no reward; its text holds names and classes only."""
 
 
-def call(name: str, function: Callable[[Trace], RewardResult | None], trace: Trace) -> list[Reward]:
+def call(
+    name: str,
+    function: Callable[[Trace], RewardResult | None],
+    trace: Trace,
+    contract: Contract | None = None,
+) -> list[Reward]:
     """Return the rewards that `function` gives `trace`.
 
-    What is not sound stays in the list, for the caller to tell and leave out.
+    What is not sound stays in the list, for the caller to tell and leave out. Bare numbers
+    are what `contract` says, or what the function declares.
 
     Raises:
         TypeError: If the result is none of what a reward function may return.
@@ -43,7 +49,7 @@ def call(name: str, function: Callable[[Trace], RewardResult | None], trace: Tra
         return []
     if isinstance(result, Reward):
         return [result]
-    make = _Maker(trace, name, contract_of(function))
+    make = _Maker(trace, name, contract or contract_of(function))
     if isinstance(result, Mapping):
         numbers = cast("Mapping[str, SupportsFloat | None]", result).items()
         return [make.one(key, value) for key, value in numbers if value is not None]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import random
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import ClassVar, Final
 
@@ -35,7 +35,10 @@ class RewardConformance(Kit, ABC, kit=True):
         """Call the function."""
 
     def contract(self) -> Contract:
-        """Return what the function declares; read from `reward` where it is decorated."""
+        """Return what the function declares; read from `reward` where it is decorated.
+
+        Where `reward` calls the function, and is not decorated itself: `contract_of(function)`.
+        """
         return contract_of(self.reward)
 
     def online(self) -> Twin:
@@ -164,7 +167,7 @@ class RewardConformance(Kit, ABC, kit=True):
                         if edge.dst == event.id and edge.type != "temporal"
                     ]
                     twin.add(event, causes)
-                came = call(type(self).__name__, twin.finish, trace)
+                came = self._called(twin.finish, trace)
                 must = f"{trace.trace_id!r} must have its rewards, events coming {how}: {wanted}"
                 self.must(came == wanted, must, came)
                 events.reverse() if how == "as they happened" else shuffled.shuffle(events)
@@ -178,4 +181,9 @@ class RewardConformance(Kit, ABC, kit=True):
         self.must(not bad, f"{what} {trace.trace_id!r} must give finite rewards", bad)
 
     def _rewards(self, trace: Trace) -> list[Reward]:
-        return call(type(self).__name__, self.reward, trace)
+        return self._called(self.reward, trace)
+
+    def _called(
+        self, function: Callable[[Trace], RewardResult | None], trace: Trace
+    ) -> list[Reward]:
+        return call(type(self).__name__, function, trace, self.contract())

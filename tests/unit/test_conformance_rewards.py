@@ -45,6 +45,49 @@ class TestCredit(RewardConformance):
         return None if credit is None else by_unit(facts, credit, "flow", "agent").targets
 
 
+@reward(family="R7", unit="orchestrator", estimator="structural", range=(0, 1))
+def messages(trace):
+    return sum(event.type == "message" for event in trace.events) / max(len(trace.events), 1)
+
+
+class Counting:
+    """The twin of `messages`."""
+
+    def __init__(self):
+        self.types = []
+
+    def add(self, event, causes=()):
+        self.types.append(event.type)
+
+    def finish(self, trace):
+        return self.types.count("message") / max(len(self.types), 1)
+
+
+class TestCalled(RewardConformance):
+    """Bare numbers, of the function and of its twin, are what the contract says."""
+
+    has_online = True
+
+    def reward(self, trace):
+        return messages(trace)
+
+    def contract(self):
+        return contract_of(messages)
+
+    def online(self):
+        return Counting()
+
+
+class TestDecorated(TestCalled):
+    """The same where the kit's own method is decorated, and the twin is not."""
+
+    contract = RewardConformance.contract
+
+    @reward(family="R7", unit="orchestrator", estimator="structural", range=(0, 1))
+    def reward(self, trace):
+        return messages(trace)
+
+
 @pytest.mark.parametrize("one", COMPONENTS, ids=lambda one: one.name)
 def test_each_builtin_keeps_its_contract(one) -> None:
     """Every built-in reward holds what is asked of users' functions, and its own range."""

@@ -71,7 +71,8 @@ def spurious_parallelism(facts: Facts) -> Explanation:
     places = facts.share(assignments).places
     why = why_spurious(facts)
     return Explanation(
-        "- assignments that led to no answer, did nothing or repeated a brief / assignments",
+        "- assignments that led to no answer, did nothing or repeated a brief / assignments; 0 "
+        "without any",
         f"- {len(why)} / {len(places)}",
         ordered(facts, {places[at]: reason for at, reason in why.items()}),
     )

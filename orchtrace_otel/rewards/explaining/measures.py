@@ -86,7 +86,7 @@ def parallelism_efficiency(facts: Facts) -> Explanation:
     run = read_run(facts)
     k = max(run.peak or 0, 1)
     return Explanation(
-        "work / (K * makespan)",
+        "work / (K * makespan); 1 where nothing lasts",
         f"{seconds(run.work_ns or 0)} / ({k} * {seconds(run.makespan_ns or 0)})",
         ordered(facts, _own(facts)),
     )
@@ -101,7 +101,7 @@ def protocol_overhead(facts: Facts) -> Explanation:
         if at != facts.graph.stop and is_protocol(facts.events[at])
     }
     return Explanation(
-        "tokens on decide, delegate, message and aggregate / tokens",
+        "tokens on decide, delegate, message and aggregate / tokens; 0 without tokens",
         f"{sum(spent.values()):,} / {sum(tokens.values()):,}",
         ordered(facts, {at: f"{count:,} tokens" for at, count in spent.items()}),
     )
@@ -112,7 +112,8 @@ def waste(facts: Facts) -> Explanation:
     run = read_run(facts)
     lost = {at: n for at, n in (facts.tokens or {}).items() if n and at not in facts.useful}
     return Explanation(
-        "1 - tokens on what led to the answer / tokens; below, what did not lead there",
+        "1 - tokens on what led to the answer / tokens, 0 without tokens; below, what did not lead "
+        "there",
         f"1 - {run.useful_tokens or 0:,} / {run.tokens or 0:,}",
         ordered(facts, {at: f"{count:,} tokens" for at, count in lost.items()}),
     )
@@ -122,8 +123,8 @@ MEASURES: Final[Mapping[str, Callable[[Facts], Explanation]]] = {
     "work": work,
     "span": span,
     "makespan": makespan,
-    "parallelism": _ratio("work / span", "span"),
-    "speed_up": _ratio("work / makespan", "makespan"),
+    "parallelism": _ratio("work / span; 1 where nothing lasts", "span"),
+    "speed_up": _ratio("work / makespan; 1 where nothing lasts", "makespan"),
     "peak_concurrency": peak_concurrency,
     "parallelism_efficiency": parallelism_efficiency,
     "protocol_overhead": protocol_overhead,

@@ -214,6 +214,18 @@ def test_explanations_of_fork3_hold_the_sheets_values(name, filled):
     assert explained.filled == filled
 
 
+def test_a_number_that_a_trace_came_with_is_not_explained_by_its_events(run):
+    """Filled in they would make another number; those of a trace without events made an error."""
+    metrics = {"work": 9.0, "speed_up": 2.0}
+    costs = {"tokens": 0, "wall_clock_s": 0}
+    event = Event("a", 0, "spawn", "x")
+    alone = Trace("run", "task", (event,), metrics=metrics, costs=costs)
+    for name in metrics:
+        shown = run("--explain", name, traces=(alone,))
+        assert "the trace came with it, and does not tell it by itself" in shown.stdout
+    assert explain(replace(alone, events=(), metrics={"makespan": 9.0}), "makespan") is None
+
+
 def test_every_built_in_number_can_be_explained():
     """A component without an explanation would be a number that nobody can check."""
     assert set(EXPLAINED) == {*MEASURES, *(one.name for one in COMPONENTS)}

@@ -34,7 +34,8 @@ if TYPE_CHECKING:
     from orchtrace_otel.model import Trace
     from orchtrace_otel.replay import Score
 
-_KEPT: Final = ("recursion_limit", "tags", "max_concurrency")
+_KEPT: Final = ("tags", "max_concurrency")
+_LIMIT: Final = "recursion_limit"
 _NOT_KEPT: Final = ("thread_id", "checkpoint_id", "checkpoint_ns", "checkpoint_map")
 
 
@@ -138,13 +139,15 @@ class GraphReplayer:
     def _again(self, replay: Replay) -> tuple[Any, dict[str, Any]]:
         """Return the graph, and where it goes on."""
         graph = self._recorded.graph
+        fork = cast("int", replay.fork)
         saver = scratch(self._record.serde)
-        for step in self._before(cast("int", replay.fork)):
+        for step in self._before(fork):
             put(saver, self._record.checkpoints[step])
         held: Mapping[str, Any] = graph.config or {}
+        limit = held.get(_LIMIT, find("langgraph._internal._config:DEFAULT_RECURSION_LIMIT"))
         again = graph.copy(
             {
-                "nodes": replace_nodes(graph, replay),
+                "nodes": replace_nodes(graph, replay, {_LIMIT: limit}),
                 "checkpointer": saver,
                 "store": overlay(graph.store),
                 "cache": None,
@@ -159,7 +162,16 @@ class GraphReplayer:
             if key not in _NOT_KEPT
         }
         kept = {key: held[key] for key in _KEPT if key in held}
+        kept[_LIMIT] = self._left_of(limit, fork)
         return again, {**kept, "configurable": {**configurable, "thread_id": THREAD}}
+
+    def _left_of(self, limit: int, fork: int) -> int:
+        """Return how many steps a replay may take: those before it count as they did in the run.
+
+        The run may have been given more than its graph says, or again as many after a pause.
+        """
+        steps = self._record.works
+        return max(limit - (fork - min(steps) + 1), max(steps) - 1 - fork, 1)
 
     def _before(self, fork: int) -> list[int]:
         """Return the checkpoints that are needed: the one before, and where deltas are kept all."""

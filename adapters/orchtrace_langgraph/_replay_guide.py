@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from orchtrace_langgraph._causes import PUSH
@@ -25,10 +25,14 @@ ARROW: Final = "<-"
 
 
 class _Hidden(NamedTuple):
-    """A work that a node reads otherwise, from a channel to the updates that it finds there."""
+    """A work that a node reads otherwise, from a channel to the updates that it finds there.
+
+    Since a step: what is sent to the node, and runs in that step beside it, finds all as it was.
+    """
 
     work: Work
     instead: Callable[[str], list[Any] | None]
+    since: int
 
 
 class Replay:
@@ -124,12 +128,12 @@ class Replay:
             for player in touched & change.edits.keys():
                 return Turn(key, change.edits[player])
         else:
-            self._hide(node, slots)
+            self._hide(node, step, slots)
         recorded = None if touched else self.history.recorded(node, path)
         if recorded is not None:
             is_changed = bool(self._kept(node, path) & change.anew)
             return Turn((node, step, path, is_changed), given, writes=recorded.writes)
-        return self._masked(Turn(key, given), node, config)
+        return self._masked(Turn(key, given), config)
 
     def _parts(self, node: str) -> set[Player]:
         role = self._roles.get(node)
@@ -173,46 +177,61 @@ class Replay:
             return lambda _: None
         return lambda _: find("langgraph.types:Command")(goto=went)
 
-    def _hide(self, node: str, slots: list[tuple[Slot, Work]]) -> None:
+    def _hide(self, node: str, step: int, slots: list[tuple[Slot, Work]]) -> None:
         """Remember what a node must not read, or reads otherwise, from now on."""
         for slot, work in slots:
             players: set[Player] = {slot, *self._dependencies([(slot, work)])}
             for player in players & self._change.without:
-                self._hidden.setdefault(node, []).append(_Hidden(work, hides))
+                self._hidden.setdefault(node, []).append(_Hidden(work, hides, step))
                 del player
             for player in players & self._change.edits.keys():
                 new = edited(work.writes, self._change.edits[player], self._facts.keeps)
-                self._hidden.setdefault(node, []).append(_Hidden(work, new))
+                self._hidden.setdefault(node, []).append(_Hidden(work, new, step))
 
-    def _masked(self, turn: Turn, node: str, config: Mapping[str, Any]) -> Turn:
+    def _masked(self, turn: Turn, config: Mapping[str, Any]) -> Turn:
         """Return a turn in which a node reads the state without what is hidden from it."""
-        hidden = self._hidden.get(node)
+        node, step, path, _ = turn.key
+        is_sent = self.history.packet(path) is not None
+        hidden = [one for one in self._hidden.get(node, ()) if one.since < step or not is_sent]
         if not hidden:
             return turn
         names = {name for one in hidden for name, _ in one.work.writes} & self._facts.keeps.keys()
         since = min(self._first, *(one.work.step for one in hidden))
-        others = {n: self.history.value(n, _hide_in(hidden, n), since) for n in names}
+        others = {n: self.history.channel(n, _hide_in(hidden, n), since) for n in names}
         read = _reader(config["configurable"][READ], others)
+        turn = turn._replace(read=read)
+        if is_sent:
+            return turn  # what it works on is its packet; its routers read the state
         host = self._facts.nodes[node]
-        given = read(host.channels)
-        return turn._replace(given=host.mapper(given) if host.mapper else given, read=read)
+        given = read((), host.channels)
+        return turn._replace(given=host.mapper(given) if host.mapper else given)
 
 
-def _reader(read: Callable[..., Any], others: Mapping[str, tuple[Any, bool]]) -> Callable[..., Any]:
-    """Return how the state is read where some channels have other values, or none."""
+def _reader(read: Callable[..., Any], others: Mapping[str, Any]) -> Callable[..., Any]:
+    """Return how the state is read where some channels are others: see `Turn.read`."""
 
-    def read_masked(select: Any, fresh: bool = False) -> Any:  # noqa: FBT001, FBT002 - LangGraph's signature
-        if isinstance(select, str):
-            return others[select][0] if select in others else read(select, fresh)
+    def read_masked(own: Sequence[tuple[str, Any]], select: Any, fresh: bool = False) -> Any:  # noqa: FBT001, FBT002 - LangGraph's signature
+        is_one = isinstance(select, str)
+        masked = {
+            name: _after(others[name], name, own) if fresh else others[name]
+            for name in ({select} if is_one else {*select}) & others.keys()
+        }
+        if is_one and not masked:
+            return read(select, fresh)
+        there = {name: one.get() for name, one in masked.items() if one.is_available()}
+        if is_one:
+            return there.get(select)
         values: dict[str, Any] = {**read(select, fresh)}
-        for name in {*select} & others.keys():
-            values.pop(name, None)
-            value, is_there = others[name]
-            if is_there:
-                values[name] = value
-        return values
+        return {name: value for name, value in values.items() if name not in masked} | there
 
     return read_masked
+
+
+def _after(channel: Any, name: str, own: Sequence[tuple[str, Any]]) -> Any:
+    """Return a channel as a task finds it that reads what it wrote itself, as its routers do."""
+    found = channel.copy()
+    found.update([value for written, value in own if written == name])
+    return found
 
 
 def _hide_in(hidden: list[_Hidden], channel: str) -> Callable[[Work], list[Any] | None]:

@@ -102,32 +102,27 @@ class History:
             return None
         return self._record.find(self._step, node, path)
 
-    def value(
-        self, channel: str, hide: Callable[[Work], list[Any] | None], since: int
-    ) -> tuple[Any, bool]:
-        """Return the value of a channel as if some had not written it, or something else.
+    def channel(self, name: str, hide: Callable[[Work], list[Any] | None], since: int) -> Any:
+        """Return a channel as if some had not written it, or something else.
 
         Args:
-            channel: One of the state.
+            name: One of the state.
             hide: From a work to what it wrote instead: the updates of the channel, or None
                 for those that it wrote.
             since: A step of the record, or the first after it, before which all is as it was.
-
-        Returns:
-            The value, and whether there is one.
         """
         held = self._record.checkpoints[since - 1].checkpoint["channel_values"]
-        host = self._facts.channels[channel]
-        now = host.from_checkpoint(held[channel]) if channel in held else host.copy()
+        host = self._facts.channels[name]
+        now: Any = host.from_checkpoint(held[name]) if name in held else host.copy()
         for step in sorted(s for s in self._works if since <= s < self._step):
             updates: list[Any] = []
             for work in sorted(self._works[step], key=lambda one: one.order):
                 instead = hide(work)
-                own = [value for name, value in work.writes if name == channel]
+                own = [value for written, value in work.writes if written == name]
                 updates += own if instead is None else instead
             if updates:
                 now.update(updates)
-        return (now.get(), True) if now.is_available() else (None, False)
+        return now
 
     def _news(self, node: str) -> list[Work]:
         since = self._since.get(node, self._step)

@@ -7,6 +7,7 @@ routers, as it would if it had nothing to say.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple, Protocol
 
@@ -23,7 +24,8 @@ class Turn(NamedTuple):
         writes: What it writes at once, without being called; None where it is called.
         says: Returns what its node is to return instead of being called, from its input.
         given: Its input.
-        read: How it reads the state, where that is not all of it.
+        read: How it reads the state, where that is not all of it: what it wrote so far, the
+            channels, and whether it finds what it wrote itself, as its routers do.
         key: Of the task, for `end`.
     """
 
@@ -59,10 +61,11 @@ class _Says(Runnable[Any, Any]):
 class Node(Runnable[Any, Any]):
     """What is called in the place of a node."""
 
-    def __init__(self, name: str, host: Any, guide: Guide) -> None:
+    def __init__(self, name: str, host: Any, guide: Guide, told: Mapping[str, Any]) -> None:
         self.name = self._node = name
         self._host = host
         self._guide = guide
+        self._told = told
 
     def invoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:  # noqa: A002 - LangChain's name
         """Do what the guide says."""
@@ -100,8 +103,10 @@ class Node(Runnable[Any, Any]):
         if turn.writes is not None:
             note(turn.writes)
             return turn, None, None, sent
-        changed = {SEND: note} if turn.read is None else {SEND: note, READ: turn.read}
-        ours = {**config, "configurable": {**configurable, **changed}}
+        changed: dict[str, Any] = {SEND: note}
+        if turn.read is not None:
+            changed[READ] = functools.partial(turn.read, sent)
+        ours = {**config, **self._told, "configurable": {**configurable, **changed}}
         host = self._host.node if turn.says is None else self._instead(turn.says)
         return turn, host, ours, sent
 
@@ -116,13 +121,19 @@ class Node(Runnable[Any, Any]):
             writer.invoke(error.args[0], config)
 
 
-def replace_nodes(graph: Any, guide: Guide) -> dict[str, Any]:
-    """Return the nodes of a graph with ours called in their place."""
-    return {name: _replaced(name, host, guide) for name, host in graph.nodes.items()}
+def replace_nodes(graph: Any, guide: Guide, told: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the nodes of a graph with ours called in their place.
+
+    Args:
+        graph: The graph.
+        guide: Who knows what they do.
+        told: What their configuration says otherwise than that of the replay.
+    """
+    return {name: _replaced(name, host, guide, told) for name, host in graph.nodes.items()}
 
 
-def _replaced(name: str, host: Any, guide: Guide) -> Any:
+def _replaced(name: str, host: Any, guide: Guide, told: Mapping[str, Any]) -> Any:
     ours = host.copy({"cache_policy": None})
     # A cached property, which is read for what to call, and for nothing else.
-    ours.__dict__["node"] = Node(name, host, guide)
+    ours.__dict__["node"] = Node(name, host, guide, told)
     return ours

@@ -1,0 +1,140 @@
+"""What a node, its routers and the packets sent to it find in a replay is what a run would give."""
+
+import operator
+from typing import Annotated, Any
+
+from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.errors import GraphRecursionError
+from langgraph.graph import END, START, StateGraph  # pyright: ignore[reportMissingTypeStubs]
+from langgraph.managed import RemainingSteps
+from langgraph.types import Send
+from typing_extensions import TypedDict
+
+import orchtrace_otel as orchtrace
+from orchtrace_langgraph import LangGraphAdapter
+from orchtrace_otel import Trace
+from orchtrace_otel.replay import Change, Part, Slot
+from orchtrace_otel.testing import Captured
+from tests.adapters.langgraph.replay.teams import CONFIG, State, Update, in_a_row, joins, ran, says
+
+
+def without(trace: Trace, target: Any, slot: Slot) -> None:
+    """Run a team again without a message."""
+    replayer: Any = LangGraphAdapter().replayer(target, trace, lambda _: 1.0)
+    replayer.value(Change(without=frozenset({slot})), 0)
+
+
+def test_a_router_finds_what_its_own_node_wrote(traced: Captured) -> None:
+    """Though its node does not read a message, in the very channel that it writes."""
+    routed: list[list[str]] = []
+
+    def goes_on(state: State) -> str:
+        routed.append(state["findings"])
+        return "writer"
+
+    graph: Any = StateGraph(State)
+    graph.add_node("ann", says("red"))
+    graph.add_node("bob", says("blue"))
+    graph.add_node("writer", joins)
+    graph.add_edge(START, "ann")
+    graph.add_edge("ann", "bob")
+    graph.add_conditional_edges("bob", goes_on, ["writer"])
+    trace, target = ran(traced, graph.compile(checkpointer=InMemorySaver()))
+    assert routed.pop() == ["red", "blue"]
+    without(trace, target, Slot("ann", "bob", 1))
+    assert routed == [["blue"]]
+
+
+def test_a_packet_is_worked_on_by_one_who_does_not_read_a_message(traced: Captured) -> None:
+    """A node that once reads the state, and then gets packets, works on these."""
+    given: list[Any] = []
+
+    def bob(state: Any) -> Update:
+        given.append(state.get("topic"))
+        return {"notes": [f"{state.get('topic')}"]}
+
+    def goes_on(state: State) -> Any:
+        return END if len(state["notes"]) > 1 else [Send("bob", {"topic": state["findings"]})]
+
+    graph: Any = StateGraph(State)
+    graph.add_node("ann", says("red"))
+    graph.add_node("bob", bob)
+    graph.add_edge(START, "ann")
+    graph.add_edge("ann", "bob")
+    graph.add_conditional_edges("bob", goes_on, ["bob", END])
+    trace, target = ran(traced, graph.compile(checkpointer=InMemorySaver()), {"notes": []})
+    assert given == [None, ["red"]]
+    given.clear()
+    without(trace, target, Slot("ann", "bob", 1))
+    assert given == [None, []]
+
+
+class Counted(TypedDict):
+    """A state that tells how many steps are left."""
+
+    left: Annotated[list[int], operator.add]
+    limits: Annotated[list[int], operator.add]
+    remaining_steps: RemainingSteps
+
+
+def test_the_steps_before_a_replay_count_as_they_did(traced: Captured) -> None:
+    """Who asks how many are left hears the same; graphs inside have the limit of the run."""
+
+    def counts(state: Counted, config: RunnableConfig) -> Update:
+        return {"left": [state["remaining_steps"]], "limits": [config["recursion_limit"]]}
+
+    graph = in_a_row({"ann": counts, "bob": counts, "cid": counts}, Counted)
+    graph = graph.with_config(recursion_limit=7)
+    trace, target = ran(traced, graph, {"left": []})
+    left: list[Any] = []
+
+    def score(state: Any) -> float:
+        left.append((state["left"], state["limits"]))
+        return 1.0
+
+    found = orchtrace.counterfactual(trace, target, [Part("agent", "bob")], score=score, replays=1)
+    assert found.lost == {}
+    assert sorted(left) == [([6, 4], [7, 7]), ([6, 5, 4], [7, 7, 7])]
+
+
+def rounds(ann: Any) -> Any:
+    """A plan, one who may find it, and one who looks again up to three times."""
+
+    def goes_on(state: State) -> str:
+        return END if "red" in state["findings"] or len(state["findings"]) > 2 else "bob"
+
+    graph: Any = StateGraph(State)
+    graph.add_node("plan", lambda _: {"topics": []})
+    graph.add_node("ann", ann)
+    graph.add_node("bob", says("blue"))
+    graph.add_edge(START, "plan")
+    graph.add_edge("plan", "ann")
+    graph.add_edge("ann", "bob")
+    graph.add_conditional_edges("bob", goes_on, ["bob", END])
+    return graph.compile(checkpointer=InMemorySaver())
+
+
+def lost_with(limit: int) -> dict[str, int]:
+    """What is lost without one whom another needs more steps, as a run without that one says."""
+    try:
+        rounds(lambda _: {}).invoke({"findings": []}, {**CONFIG, "recursion_limit": limit})
+    except GraphRecursionError:
+        return {"failed": 1}
+    return {}
+
+
+def test_a_replay_is_out_of_steps_where_a_run_would_be(traced: Captured) -> None:
+    """What would go on past the limit is a failed replay; what a run was given more, it has."""
+    trace, target = ran(traced, rounds(says("red")))
+    lost = [lost_with(limit) for limit in (5, 6)]
+    assert lost == [{"failed": 1}, {}]
+    for limit, expected in ((1, lost[0]), (5, lost[0]), (6, lost[1])):
+        found = orchtrace.counterfactual(
+            trace,
+            target.with_config(recursion_limit=limit),
+            [Part("agent", "ann")],
+            score=lambda _: 1.0,
+            replays=1,
+        )
+        assert found.lost == expected

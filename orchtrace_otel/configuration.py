@@ -102,7 +102,8 @@ def configure(  # noqa: PLR0913 - one keyword a part that can be replaced
     where none is set it makes one and sets it.
 
     Args:
-        tracer_provider: An SDK provider whose spans are followed.
+        tracer_provider: An SDK provider whose spans are followed, or one around it that has it
+            as `provider`, as Logfire's.
         logger_provider: Where rewards go as log events, those that come after their run too;
             else the global one, or where there is none, one of the exporters that
             `OTEL_LOGS_EXPORTER` names.
@@ -385,8 +386,10 @@ def _provider(
 
 
 def _sdk(provider: trace.TracerProvider) -> TracerProvider:
-    if isinstance(provider, TracerProvider):
-        return provider
+    # Others put one of their own around the SDK's and make it the global one, as Logfire does.
+    for one in (provider, getattr(provider, "provider", None)):
+        if isinstance(one, TracerProvider):
+            return one
     kind: type[object] = type(provider)
     came = (
         repr(provider) if isinstance(provider, type) else f"{kind.__module__}.{kind.__qualname__}"

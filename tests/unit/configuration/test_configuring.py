@@ -3,6 +3,7 @@
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from opentelemetry import trace as otel_trace
@@ -23,6 +24,28 @@ def test_a_given_provider_is_used_and_no_global_one_is_set(provider: TracerProvi
     assert orchtrace.flush()
     assert [trace.events[-1].verb for trace in kept.traces] == ["stop"]
     assert otel_trace.get_tracer_provider() is before
+
+
+def test_a_provider_around_one_of_the_sdks_is_seen_through(
+    provider: TracerProvider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Logfire's, which it makes the global one, has it as its `provider`."""
+
+    class Around(otel_trace.TracerProvider):
+        def __init__(self) -> None:
+            self.provider = provider
+
+        def get_tracer(self, *args: Any, **kwargs: Any) -> otel_trace.Tracer:
+            return self.provider.get_tracer(*args, **kwargs)
+
+    around, kept = Around(), Kept()
+    monkeypatch.setattr(otel_trace, "get_tracer_provider", lambda: around)
+    orchtrace.configure(exporters=[kept])
+    team()
+    orchtrace.configure(tracer_provider=around)
+    team()
+    assert orchtrace.flush()
+    assert [trace.flags for trace in kept.traces] == [(), ()]
 
 
 def test_configuring_again_is_configuring_once(provider: TracerProvider) -> None:

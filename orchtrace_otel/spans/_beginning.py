@@ -98,6 +98,10 @@ def start_run(  # noqa: PLR0913 - one keyword a fact of the run
     link_runs(root, links)
     _carry(root)
     if run.is_recording:
+        # The SDK's spans begin with the attributes that a sampler returns, and no others.
+        run.is_bare = a.OPENS not in (getattr(root.span, "attributes", root.written) or ())
+        if run.is_bare:
+            root.set(root.written)
         above = trace.get_current_span(context).get_span_context()
         weight = weight_of(getattr(where.tracer, "sampler", None), above, span_context)
         root.set({a.RUN_ID: run.id} if weight is None else {a.RUN_ID: run.id, a.WEIGHT: weight})

@@ -96,7 +96,7 @@ class Interval:
         self._link: Link | None = None
         self._flow: Flow | None = None
         self._owner: Unit | None = None
-        if is_apart or run.is_remote:
+        if is_apart or run.is_remote or run.is_bare:
             self._carry_own(run)
         if run.watcher is not None:
             run.watcher.began(self)
@@ -131,8 +131,11 @@ class Interval:
         """Name its run in its tracestate, where the span around it names none, or another.
 
         So does the host's sampler that hands no tracestate on: a run's root tells what is below
-        it all the same, but one in another process may never come to who reads the spans.
+        it all the same, but one in another process may never come to who reads the spans. Of one
+        that hands no attributes on, these are set again.
         """
+        if run.is_bare:
+            self.span.set_attributes(self._written)
         own, root_id = self._span_context, run.id.rpartition("-")[2]
         if own.trace_state.get(a.TRACESTATE_KEY) != root_id:
             self.become(carrying(own, root_id))

@@ -47,6 +47,7 @@ class Run:
         watcher: Who is told of each span as it begins and ends, such as an advisor.
         open_spans: How many of its spans are open, the root among them.
         where: What tells instances of this process from those of others.
+        is_bare: Whether the host's sampler takes from spans what they begin with.
     """
 
     __slots__ = (
@@ -61,6 +62,7 @@ class Run:
         "followed",
         "id",
         "inbox",
+        "is_bare",
         "is_closed",
         "is_recording",
         "is_remote",
@@ -83,6 +85,7 @@ class Run:
         self.trace_id = ""
         self._root: Activation | weakref.ref[Activation]
         self.is_remote = False
+        self.is_bare = False
         self.is_recording = True
         self.is_closed = False
         self.content: object = None

@@ -137,6 +137,38 @@ def test_a_sampler_that_describes_itself_oddly_costs_the_weight_alone(
     assert (captured.trace.flags, captured.started) == ((), captured.ended)
 
 
+@pytest.mark.parametrize("added", [None, {"kept.by": "rule-7"}])
+def test_a_sampler_that_takes_the_attributes_away_costs_nothing(
+    added: dict[str, str] | None,
+) -> None:
+    """It is to return those that it adds, says the specification; Python's SDK has no others."""
+
+    class Adds(Sampler):
+        def should_sample(self, *args: Any, **kwargs: Any) -> SamplingResult:
+            return SamplingResult(Decision.RECORD_AND_SAMPLE, added)
+
+        def get_description(self) -> str:
+            return "Adds"
+
+    @orchtrace.agent
+    def critic() -> int:
+        return 1
+
+    @orchtrace.team(task_id="q-17")
+    def team() -> int:
+        return critic()
+
+    with capture() as captured:
+        tracer: Any = captured.tracing.tracer
+        tracer.sampler = Adds()
+        team()
+    one = captured.trace
+    assert [event.verb for event in one.events] == ["begin", "spawn", "return", "stop"]
+    assert (one.task_id, one.flags) == ("q-17", ())
+    root = captured.spans[-1].attributes or {}
+    assert [root.get(key) for key in added or {}] == list((added or {}).values())
+
+
 SAMPLED = """
     import os
 

@@ -34,6 +34,8 @@ _SENDING: Final = create_key("orchtrace-autogen-sending")
 _CARRIED: Final = create_key("orchtrace-autogen-carried")
 _W3C: Final = TraceContextTextMapPropagator()
 _MOST_RUNS: Final = 1_000
+_NOBODY: Final = ("unknown", "unknown")
+"""Who sent what no agent published, in the words of AutoGen's worker."""
 
 
 class Sending:
@@ -194,12 +196,17 @@ class RemoteHooks:
             root = _root_of(asking)
             asking.run = root.run = self._run(root.run)
         opened = self._open.get(asking.run.id)
+        if opened is not None and opened.run.is_closed:
+            opened = None  # it was over before this came, and takes nothing more
         below = asking if carried.is_request else root
         edges = [("causal", cause)]
         if not carried.is_request:
             edges.append(("message", cause))
         message = Message(below, Place(root, opened), below, edges)
-        message.sender = below.agent if sender is None else plain_text(sender.type)
+        if sender is None or (sender.type, sender.key) == _NOBODY:
+            message.sender = below.agent
+        else:
+            message.sender = plain_text(sender.type)
         message.opens = "begin" if carried.is_request else None
         message.carried = carried
         return message

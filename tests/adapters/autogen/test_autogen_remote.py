@@ -75,6 +75,37 @@ COMMON = textwrap.dedent("""
         print("spans", base64.b64encode(data).decode(), flush=True)
 """)
 
+ECHO = """
+class Echo(RoutedAgent):
+    @message_handler
+    async def on_note(self, message: Note, ctx: MessageContext) -> None:
+        if len(message.text) < 6:
+            other = "pong" if self.id.type == "ping" else "ping"
+            await self.publish_message(Note(message.text + "!"), TopicId(other, "default"))
+        else:
+            OVER.set()
+
+OVER = asyncio.Event()
+
+async def main():
+    address, names = "127.0.0.1:" + sys.argv[1], ("ping", "pong")
+    host = GrpcWorkerAgentRuntimeHost(address)
+    host.start()
+    workers = [await worker(address, **{name: Echo}) for name in names]
+    for runtime, name in zip(workers, names):
+        await runtime.add_subscription(TypeSubscription(name, name))
+    await workers[0].publish_message(Note("hi"), TopicId("pong", "default"))
+    await asyncio.wait_for(OVER.wait(), 30)
+    for runtime in workers:
+        await runtime.stop()
+    await host.stop()
+    print("up", flush=True)
+
+with capture() as captured, orchtrace.instrument("autogen"):
+    asyncio.run(main())
+hand_over(captured)
+"""
+
 HOST = """
 async def main():
     host = GrpcWorkerAgentRuntimeHost("127.0.0.1:" + sys.argv[1])
@@ -214,3 +245,33 @@ def test_run_of_three_processes_is_one_trace_with_its_causes(read) -> None:
     for trace in (office, alone):
         assert trace.flags == ()
         assert list(schema.check(trace.to_dict())) == []
+
+
+def test_workers_go_on_after_the_run_of_who_published(read) -> None:
+    """Nobody waits for what is published: all that comes of it follows from it all the same."""
+    process = Process(ECHO, _free_port())
+    try:
+        process.hear("up")
+        (trace,) = otlp.traces(otlp.read_protobuf(process.finish()))
+    finally:
+        process.kill()
+    assert read.outline(trace) == [
+        "0 user begin orchestrator",
+        "1 orchestrator message pong <- causal 0",
+        "2 orchestrator spawn pong <- message 1, spawn 1",
+        "3 pong message ping <- causal 2",
+        "4 pong return orchestrator <- causal 3",
+        "5 pong spawn ping <- message 3, spawn 3",
+        "6 ping message pong <- causal 5",
+        "7 ping return pong <- causal 6",
+        "8 ping delegate pong <- causal 6, message 6",
+        "9 pong message ping <- causal 8",
+        "10 pong return ping <- causal 9",
+        "11 pong delegate ping <- causal 9, message 9",
+        "12 ping message pong <- causal 11",
+        "13 ping return pong <- causal 12",
+        "14 ping delegate pong <- causal 12, message 12",
+        "15 pong return ping",
+        "16 orchestrator stop <- causal 1",
+    ]
+    assert trace.flags == ("late_spans",)

@@ -259,7 +259,7 @@ class Pipeline(SpanProcessor):
     def late(self, run_id: str, reward: Reward) -> None:
         """Take a reward for a run that is not current: open here, closed, or elsewhere."""
         run = self.find(run_id)
-        if run is not None and not run.is_closed:
+        if run is not None and not run.is_stopped:
             run.record(reward)
             return
         told = self._evaluations

@@ -34,7 +34,8 @@ class Run:
         name: Name of the team.
         is_remote: Whether its root lives in another process.
         is_recording: Whether the sampler lets it be recorded.
-        is_closed: Whether it has stopped.
+        is_closed: Whether it has stopped, or is about to.
+        is_stopped: Whether its stop is told, which rewards may still be given at.
         content: What it has captured, where content is on; content/ alone knows more.
         rewards: What users gave so far.
         flags: What is known to be lost.
@@ -66,6 +67,7 @@ class Run:
         "is_closed",
         "is_recording",
         "is_remote",
+        "is_stopped",
         "name",
         "objects",
         "open_spans",
@@ -88,6 +90,7 @@ class Run:
         self.is_bare = False
         self.is_recording = True
         self.is_closed = False
+        self.is_stopped = False
         self.content: object = None
         self.watcher: Watcher | None = None
         self.rewards: list[Reward] = []
@@ -159,7 +162,7 @@ class Run:
         if fault is not None:
             self.flag("rewards_unreadable")
             warn_once(f"reward:{fault}", "a reward's %s; the reward is lost", fault)
-        elif self.is_closed or self.is_remote:
+        elif self.is_stopped or self.is_remote:
             record_late(self.id, reward)
         else:
             self.rewards.append(reward)
@@ -222,9 +225,10 @@ class Run:
         end: int | None = None
         try:
             end = self._stop(stop_reason, stop_detail, status, error, edges)
+            self.is_stopped = True
             self._write_end(root, end, status, error)
         finally:  # whatever fails: the spans below the root hang in the air without it
-            root.is_closed = True
+            self.is_stopped = root.is_closed = True
             end_span(root.span, self.now() if end is None else end)
             # The two hold each other, and would wait for the garbage collector.
             self._root = weakref.ref(root)

@@ -6,6 +6,7 @@ node is not called. Neither the user's saver nor the store is written to.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Awaitable, Mapping
 from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -96,13 +97,19 @@ class GraphReplayer:
         self._check(trace)
 
     def _check(self, trace: Trace) -> None:
-        """See that the checkpoints are those of the trace."""
-        traced = {event.agent for event in trace.events if event.verb == "return"}
-        if not self._agents <= traced:
+        """See that the checkpoints are those of the trace: it knows all the work they tell of."""
+        traced = Counter(event.agent for event in trace.events if event.verb == "return")
+        for event in trace.events:
+            if event.verb == "decide" and event.get("name") == "cache":
+                traced.update(map(self._facts.agent, event["chosen"]))
+        works = (work for step in self._record.works.values() for work in step)
+        kept = Counter(self._facts.agent(w.node) for w in works if w.node in self._nodes)
+        if kept - traced:
             msg = (
-                "the checkpoints must be those of the trace, they tell of agents "
-                f"{sorted(self._agents - traced)} that the trace does not; name the thread and "
-                "the last checkpoint of the run that was traced"
+                "the checkpoints must be those of the trace, they tell of work of agents "
+                f"{sorted(kept - traced)} that the trace does not; name the thread and "
+                "the last checkpoint of the run that was traced, and replay no run that went on "
+                "where another one had left"
             )
             raise ConfigError(msg)
 
@@ -141,8 +148,7 @@ class GraphReplayer:
         graph = self._recorded.graph
         fork = cast("int", replay.fork)
         saver = scratch(self._record.serde)
-        for step in self._before(fork):
-            put(saver, self._record.checkpoints[step])
+        put(saver, self._record.checkpoints[max(s for s in self._record.checkpoints if s < fork)])
         held: Mapping[str, Any] = graph.config or {}
         limit = held.get(_LIMIT, find("langgraph._internal._config:DEFAULT_RECURSION_LIMIT"))
         again = graph.copy(
@@ -172,12 +178,6 @@ class GraphReplayer:
         """
         steps = self._record.works
         return max(limit - (fork - min(steps) + 1), max(steps) - 1 - fork, 1)
-
-    def _before(self, fork: int) -> list[int]:
-        """Return the checkpoints that are needed: the one before, and where deltas are kept all."""
-        kinds = {type(channel).__name__ for channel in self._facts.channels.values()}
-        steps = sorted(step for step in self._record.checkpoints if step < fork)
-        return steps if "DeltaChannel" in kinds else steps[-1:]
 
     def _is_async(self) -> bool:
         if self._recorded.is_async is not None:

@@ -14,15 +14,19 @@ from typing import Any, Final, NamedTuple, TypeAlias
 from orchtrace_langgraph import _graphs
 from orchtrace_langgraph._causes import PUSH, SENDS, path_key
 from orchtrace_langgraph._framework import find
+from orchtrace_langgraph._replay_deltas import delta_channels, with_values
 from orchtrace_otel.errors import ConfigError
 
 Path: TypeAlias = tuple[Any, ...]
 Key: TypeAlias = tuple[int, str, Path]
 
+_HANDLED: Final = "__error_source_node__"
+"""Channel that a task writes whose error a handler takes over."""
+
 _SPECIAL: Final = frozenset(
     (
         "__error__",
-        "__error_source_node__",
+        _HANDLED,
         "__interrupt__",
         "__no_writes__",
         "__resume__",
@@ -138,6 +142,12 @@ def read_record(recorded: Recorded) -> Record:
         tasks = snapshots[checkpoint.checkpoint["id"]].tasks
         works[step] = _works(step, tasks, checkpoint.pending_writes or ())
     _check(chain, works)
+    final = snapshots[chain[-1].checkpoint["id"]].values
+    deltas = delta_channels(graph)
+    if deltas:
+        chain = with_values(chain, works, graph.checkpointer, deltas)
+        put(saver, chain[-1])
+        final = again.get_state(config).values
     for before, after in pairwise(chain):
         for work in works[before.metadata["step"] + 1]:
             work.writes = [
@@ -147,7 +157,7 @@ def read_record(recorded: Recorded) -> Record:
     return Record(
         {one.metadata["step"]: one for one in chain},
         works,
-        snapshots[chain[-1].checkpoint["id"]].values,
+        final,
         getattr(graph.checkpointer, "serde", None),
     )
 
@@ -229,7 +239,7 @@ def _works(step: int, tasks: Iterable[Any], pending: Iterable[tuple[str, str, An
 
 
 def _check(chain: list[Any], works: Mapping[int, list[Work]]) -> None:
-    """See that no step is without its writes, and none was changed from outside."""
+    """See that no step is without its writes, and none was changed from outside or handled."""
     for before, checkpoint in pairwise(chain):
         step, source = checkpoint.metadata["step"], checkpoint.metadata.get("source")
         if source != "loop" or before.metadata["step"] != step - 1 or not works.get(step):
@@ -239,6 +249,12 @@ def _check(chain: list[Any], works: Mapping[int, list[Work]]) -> None:
                 "and replay no run whose state was updated from outside"
             )
             raise ConfigError(msg)
+    if any(channel == _HANDLED for one in chain for _, channel, _ in one.pending_writes or ()):
+        msg = (
+            "a run must have had no error that a handler took over to be replayed, in this one a "
+            "node failed; what its handler wrote is in no task of the checkpoints"
+        )
+        raise ConfigError(msg)
 
 
 def _held(checkpoint: Any, channel: str) -> list[Any]:

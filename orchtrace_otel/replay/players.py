@@ -82,7 +82,7 @@ def find_reads(trace: Trace) -> dict[Slot, Read]:
 
     They are `message` edges from the close of who wrote to the opening of who read, and
     no events of their own: a team that shares a state addresses nobody. Ordinals count
-    the writer's instances first, then time.
+    the writer's instances first, then time; what is tried again has read once.
 
     Example:
         >>> from orchtrace_otel.model import Edge, Event, Trace
@@ -96,7 +96,9 @@ def find_reads(trace: Trace) -> dict[Slot, Read]:
     for edge in trace.edges:
         if edge.type == "message" and edge.dst.endswith(".open"):
             src, dst = events.get(edge.src), events.get(edge.dst)
-            if src is not None and dst is not None and src.verb == "return":
+            if src is None or dst is None or src.verb != "return":
+                continue
+            if dst.get("attempt", 1) == 1:  # another try reads the same once more
                 found.append((src, dst))
     found.sort(key=lambda ends: (*_life(ends[0]), *_life(ends[1])))
     counts: Counter[tuple[str, str]] = Counter()

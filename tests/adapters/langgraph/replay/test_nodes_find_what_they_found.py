@@ -3,20 +3,32 @@
 import operator
 from typing import Annotated, Any
 
+import pytest
 from langchain_core.runnables import RunnableConfig
+from langgraph.cache.memory import InMemoryCache
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.errors import GraphRecursionError
 from langgraph.graph import END, START, StateGraph  # pyright: ignore[reportMissingTypeStubs]
 from langgraph.managed import RemainingSteps
-from langgraph.types import Send
+from langgraph.types import CachePolicy, RetryPolicy, Send
 from typing_extensions import TypedDict
 
 import orchtrace_otel as orchtrace
 from orchtrace_langgraph import LangGraphAdapter
 from orchtrace_otel import Trace
-from orchtrace_otel.replay import Change, Part, Slot
+from orchtrace_otel.replay import Change, Part, Slot, find_reads
 from orchtrace_otel.testing import Captured
-from tests.adapters.langgraph.replay.teams import CONFIG, State, Update, in_a_row, joins, ran, says
+from tests.adapters.langgraph.replay.teams import (
+    CONFIG,
+    Calls,
+    State,
+    Update,
+    has_both,
+    in_a_row,
+    joins,
+    ran,
+    says,
+)
 
 
 def without(trace: Trace, target: Any, slot: Slot) -> None:
@@ -138,3 +150,87 @@ def test_a_replay_is_out_of_steps_where_a_run_would_be(traced: Captured) -> None
             replays=1,
         )
         assert found.lost == expected
+
+
+def test_a_channel_that_keeps_what_was_written_has_its_value(traced: Captured) -> None:
+    """Of a `DeltaChannel` checkpoints hold what was written since, in this run and before it."""
+    deltas = pytest.importorskip("langgraph.channels.delta", reason="LangGraph 1.2 has it first")
+
+    def added(old: list[str] | None, new: list[list[str]]) -> list[str]:
+        return [*(old or []), *(text for texts in new for text in texts)]
+
+    class Kept(TypedDict):
+        findings: Annotated[list[str], deltas.DeltaChannel(added)]
+
+    def counts(state: Any) -> Update:
+        return {"findings": [f"{len(state['findings'])}"]}
+
+    graph = in_a_row({"ann": counts, "bob": counts, "cid": counts}, Kept)
+    graph.invoke({"findings": ["first"]}, CONFIG)
+    trace, target = ran(traced, graph, {"findings": ["second"]})
+    found: list[list[str]] = []
+
+    def score(state: Any) -> float:
+        found.append(state["findings"])
+        return 1.0
+
+    replayer: Any = LangGraphAdapter().replayer(target, trace, score)
+    bob, slot = Part("agent", "bob"), Slot("ann", "cid", 1)
+    for change in (
+        Change(),
+        Change(anew=frozenset({bob})),
+        Change(without=frozenset({bob})),
+        Change(without=frozenset({slot})),
+    ):
+        replayer.value(change, 0)
+    before = ["first", "1", "2", "3", "second", "5"]
+    assert found == [
+        [*before, "6", "7"],
+        [*before, "6", "7"],
+        [*before, "6"],
+        [*before, "6", "6"],
+    ]
+
+
+def test_who_is_tried_again_has_read_a_message_once(traced: Captured) -> None:
+    """The trace and the checkpoints count the same, in every round that follows."""
+    tries: list[bool] = [True]
+
+    def bob(_: State) -> Update:
+        if tries and tries.pop():
+            raise ConnectionError
+        return {"notes": ["heard"]}
+
+    graph: Any = StateGraph(State)
+    graph.add_node("ann", says("red"))
+    policy = RetryPolicy(initial_interval=0.001, max_attempts=2)
+    graph.add_node("bob", bob, retry_policy=policy)
+    graph.add_edge(START, "ann")
+    graph.add_edge("ann", "bob")
+    graph.add_conditional_edges(
+        "bob", lambda state: "ann" if len(state["notes"]) < 2 else END, ["ann", END]
+    )
+    trace, target = ran(traced, graph.compile(checkpointer=InMemorySaver()))
+    replayer: Any = LangGraphAdapter().replayer(target, trace, lambda _: 1.0)
+    read = {*find_reads(trace)}
+    assert read == replayer._slots
+    assert read == {*(Slot("ann", "bob", n) for n in (1, 2)), Slot("bob", "ann", 1)}
+
+
+def test_what_came_from_a_cache_is_of_the_record(traced: Captured, calls: Calls) -> None:
+    """A node that was not called in the run is not called upstream in its replays."""
+    graph: Any = StateGraph(State)
+    cached = CachePolicy(key_func=lambda _: "key")
+    graph.add_node("ann", calls.node("ann", says("red")), cache_policy=cached)
+    graph.add_node("bob", says("blue"))
+    graph.add_node("writer", joins)
+    graph.add_edge(START, "ann")
+    graph.add_edge("ann", "bob")
+    graph.add_edge("bob", "writer")
+    graph = graph.compile(checkpointer=InMemorySaver(), cache=InMemoryCache())
+    graph.invoke({"findings": []}, {"configurable": {"thread_id": "before"}})
+    trace, target = ran(traced, graph)
+    players = [Part("agent", "bob")]
+    found = orchtrace.counterfactual(trace, target, players, score=has_both, replays=1)
+    assert [effect.value for effect in found.effects] == [1.0]
+    assert calls.taken() == {"ann": 1}

@@ -1,13 +1,14 @@
 """Replays that cannot be had are counted, with why; a run that has none is told what it lacks."""
 
 import threading
+from inspect import signature
 from typing import Any
 
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.graph import START, StateGraph  # pyright: ignore[reportMissingTypeStubs]
+from langgraph.graph import END, START, StateGraph  # pyright: ignore[reportMissingTypeStubs]
 from langgraph.runtime import Runtime
-from langgraph.types import interrupt
+from langgraph.types import Command, interrupt
 from typing_extensions import TypedDict
 
 import orchtrace_otel as orchtrace
@@ -146,3 +147,47 @@ def test_context_and_thread_are_given_by_recorded(traced: Captured) -> None:
         traced.traces[-1], target, AGENTS[:1], score=has_both, replays=2
     )
     assert found.effects[0].value == 1.0
+
+
+def test_a_run_that_went_on_where_another_left_is_refused(traced: Captured) -> None:
+    """Its checkpoints tell of both, so that messages would count from the first one's begin."""
+
+    def asks(state: State) -> Update:
+        return {"findings": [interrupt(len(state["findings"]))]}
+
+    graph: Any = StateGraph(State)
+    graph.add_node("ann", says("red"))
+    graph.add_node("asks", asks)
+    graph.add_edge(START, "ann")
+    graph.add_edge("ann", "asks")
+    graph.add_conditional_edges(
+        "asks", lambda state: "ann" if len(state["findings"]) < 4 else END, ["ann", END]
+    )
+    graph = graph.compile(checkpointer=InMemorySaver())
+    graph.invoke({"findings": []}, CONFIG)
+    graph.invoke(Command(resume="blue"), CONFIG)
+    graph.invoke(Command(resume="blue"), CONFIG)
+    target = graph.with_config(configurable={"thread_id": "one"})
+    for trace in traced.traces[1:]:
+        with pytest.raises(ConfigError, match="those of the trace"):
+            orchtrace.counterfactual(trace, target, [Part("agent", "ann")], score=has_both)
+
+
+@pytest.mark.skipif(
+    "error_handler" not in signature(StateGraph.add_node).parameters,
+    reason="before LangGraph 1.2 there are no error handlers",
+)
+def test_a_run_in_which_an_error_was_handled_is_refused(traced: Captured) -> None:
+    """No checkpoint says what the handler wrote: a replay would be of a run without it."""
+
+    def fails(_: State) -> Update:
+        raise ConnectionError
+
+    graph: Any = StateGraph(State)
+    graph.add_node("ann", says("red"))
+    graph.add_node("bob", fails, error_handler=says("blue"))
+    graph.add_edge(START, "ann")
+    graph.add_edge("ann", "bob")
+    trace, target = ran(traced, graph.compile(checkpointer=InMemorySaver()))
+    with pytest.raises(ConfigError, match="a handler took over"):
+        orchtrace.counterfactual(trace, target, [Part("agent", "ann")], score=has_both)

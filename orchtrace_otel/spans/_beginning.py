@@ -90,19 +90,17 @@ def start_run(  # noqa: PLR0913 - one keyword a fact of the run
         str(facts[a.INSTANCE]),
         None,
     )
-    run.root = root
     span_context = root.span.get_span_context()
+    above = trace.get_current_span(context).get_span_context()
+    if span_context.span_id == above.span_id:
+        return None  # a tracer that is off gives back what is current, which is the host's
+    run.root = root
     run.trace_id = format(span_context.trace_id, "032x")
     run.id = f"{run.trace_id}-{root.span_id}"
     run.is_recording = root.span.is_recording()
     link_runs(root, links)
     _carry(root)
     if run.is_recording:
-        # The SDK's spans begin with the attributes that a sampler returns, and no others.
-        run.is_bare = a.OPENS not in (getattr(root.span, "attributes", root.written) or ())
-        if run.is_bare:
-            root.set(root.written)
-        above = trace.get_current_span(context).get_span_context()
         weight = weight_of(getattr(where.tracer, "sampler", None), above, span_context)
         root.set({a.RUN_ID: run.id} if weight is None else {a.RUN_ID: run.id, a.WEIGHT: weight})
         _follow(run, where)
@@ -110,6 +108,11 @@ def start_run(  # noqa: PLR0913 - one keyword a fact of the run
 
 
 def _follow(run: Run, where: Tracing) -> None:
+    root = run.root
+    # The SDK's spans begin with the attributes that a sampler returns, and no others.
+    run.is_bare = a.OPENS not in (getattr(root.span, "attributes", root.written) or ())
+    if run.is_bare:
+        root.set(root.written)
     if where.observer is not None:
         run.followed = where.observer.opened(run)
     if watchers:

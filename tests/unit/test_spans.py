@@ -2,7 +2,7 @@
 
 import asyncio
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -364,6 +364,45 @@ def test_under_a_host_that_samples_nothing_nothing_is_recorded() -> None:
 
 async def _one() -> int:
     return 1
+
+
+def _current(context: otel_context.Context | None) -> trace.Span:
+    return trace.get_current_span(context)
+
+
+def _like_current(context: otel_context.Context | None) -> trace.Span:
+    return trace.NonRecordingSpan(_current(context).get_span_context())
+
+
+@pytest.mark.parametrize("gives", [_current, _like_current])
+def test_a_tracer_that_is_off_leaves_the_hosts_span_alone(
+    gives: Callable[[otel_context.Context | None], trace.Span],
+) -> None:
+    """It gives back the current span, or one of its ids, as tracers that do nothing do."""
+
+    class Off:
+        def start_span(self, name: str, context: Any = None, **facts: Any) -> trace.Span:
+            return gives(context)
+
+    @orchtrace.team
+    def host() -> orchtrace.Run | None:
+        critic()
+        orchtrace.record_reward("style", 1)
+        return orchtrace.current_run()
+
+    provider = TracerProvider(shutdown_on_exit=False)
+    before = spans.use(Tracing(Off()))  # type: ignore[arg-type]
+    try:
+        with provider.get_tracer("http").start_as_current_span("request") as request:
+            own = request.get_span_context()
+            assert host() is None
+            assert request.is_recording()
+            assert (request.get_span_context(), attributes(request)) == (own, {})
+        assert host() is None
+        assert not trace.INVALID_SPAN.get_span_context().trace_state
+    finally:
+        spans.use(before)
+        provider.shutdown()
 
 
 @pytest.mark.swallows_errors

@@ -11,14 +11,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import orjson
+from opentelemetry import context as otel_context
 
 from orchtrace_otel import attributes as a
 from orchtrace_otel.rewards import Facts, measure_facts, score_facts
 from orchtrace_otel.rewards.records import is_builtin
+from orchtrace_otel.spans import Block
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from opentelemetry.context import Context
     from opentelemetry.trace import Span
 
     from orchtrace_otel.evaluation import Evaluations
@@ -28,6 +31,17 @@ if TYPE_CHECKING:
 
 _OURS_ALONE: Final = frozenset({"missing_causes", "orphans", "reward_targets_unknown"})
 """Flags of spans that are not here: a collector may have them, from another process."""
+
+
+_JUDGING: Final = otel_context.create_key("orchtrace-judging")
+
+
+def is_of_a_judge(context: Context) -> bool:
+    """Whether what begins in `context` is done by a reward function.
+
+    A judge that is a team of agents has runs of its own. To judge these too would never end.
+    """
+    return bool(context.get(_JUDGING))
 
 
 class Finished:
@@ -86,7 +100,7 @@ class Finished:
     def take(self) -> Trace:
         """The trace with all its rewards, topology and credit; computed once."""
         if self._whole is None:
-            self._whole = score_facts(self._facts, self._functions, fresh=True)
+            self._whole = self._scored()
             failed = [flag for flag in self._whole.flags if flag.startswith("reward_failed:")]
             if failed:
                 self._lose("rewards_failed", len(failed), why=", ".join(failed))
@@ -95,6 +109,15 @@ class Finished:
             self._heard = None
             evaluations.emit(self._whole, root)
         return self._whole
+
+    def _scored(self) -> Trace:
+        if not self._functions:
+            return score_facts(self._facts, fresh=True)
+        judging = Block(otel_context.set_value(_JUDGING, True))  # noqa: FBT003 - OpenTelemetry's signature
+        try:
+            return score_facts(self._facts, self._functions, fresh=True)
+        finally:
+            judging.leave()
 
     @property
     def _of_stop(self) -> dict[str, Any]:

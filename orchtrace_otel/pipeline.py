@@ -30,7 +30,7 @@ from orchtrace_otel.builder import SpanRecord, build, foreign_attributes
 from orchtrace_otel.delivery import Delivery
 from orchtrace_otel.evaluation import Evaluations
 from orchtrace_otel.exporter import TraceExporter
-from orchtrace_otel.finished import Finished
+from orchtrace_otel.finished import Finished, is_of_a_judge
 from orchtrace_otel.flow import Flow
 from orchtrace_otel.forking import afresh_in_children
 from orchtrace_otel.model import Reward, Trace
@@ -234,7 +234,10 @@ class Pipeline(SpanProcessor):
 
     @guarded
     def _finish(self, run: Run, records: list[SpanRecord]) -> Finished:
-        return Finished(build(run.id, records, run.flags), self._rewards, self.lose)
+        functions = self._rewards
+        if functions and is_of_a_judge(run.root.context):
+            functions = ()
+        return Finished(build(run.id, records, run.flags), functions, self.lose)
 
     def _hand_over(self, finished: Finished, root: OtelSpan | None) -> None:
         """Queue a run for those who take its trace, and those who hear of its `root`."""

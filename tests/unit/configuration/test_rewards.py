@@ -1,5 +1,6 @@
 """Reward functions score each run, and late rewards reach the exporters."""
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -7,6 +8,7 @@ from opentelemetry.sdk.trace import TracerProvider
 
 import orchtrace_otel as orchtrace
 from orchtrace_otel.model import Trace
+from tests.given import given_rewards
 from tests.keeping import Kept
 from tests.unit.configuration.teams import team
 
@@ -25,6 +27,30 @@ def test_reward_functions_score_each_run(provider: TracerProvider) -> None:
     orchtrace.flush()
     assert [sorted((trace.metrics or {}) | trace.rewards) for trace in kept.traces]
     assert all("events" in {**(trace.metrics or {}), **trace.rewards} for trace in kept.traces)
+
+
+def test_a_judge_that_is_a_team_is_not_judged(provider: TracerProvider) -> None:
+    """Its runs are traced like any; to ask it about them, in whatever thread, would never end."""
+    kept = Kept()
+
+    @orchtrace.agent
+    def read(trace: Trace) -> float:
+        return float(len(trace.events))
+
+    @orchtrace.team
+    async def judge(trace: Trace) -> float:
+        return await asyncio.to_thread(read, trace)
+
+    def events(trace: Trace) -> float:
+        return asyncio.run(judge(trace))
+
+    orchtrace.configure(tracer_provider=provider, exporters=[kept], rewards={"events": events})
+    team()
+    team()
+    orchtrace.flush()
+    names = [[given_rewards(one), one.events[0].get("to")] for one in kept.traces]
+    judged = [{"events": float(len(kept.traces[1].events))}, "team"]
+    assert names == [[{}, "judge"], judged, [{}, "judge"], judged]
 
 
 def test_reward_functions_of_other_packages_are_found_by_name(

@@ -20,6 +20,7 @@ from orchtrace_otel.exporter import TraceExporter, waiting_in
 from orchtrace_otel.finished import Finished
 from orchtrace_otel.forking import afresh_in_children
 from orchtrace_otel.model import Reward, Trace
+from orchtrace_otel.own_thread import OwnThread
 
 Parcel: TypeAlias = Finished | tuple[str, Reward]
 """A finished run, or a late reward with the id of its run."""
@@ -121,7 +122,7 @@ class Delivery:
     def _has_thread(self) -> bool:
         """Start the thread where there is none; False where the interpreter is past that."""
         if self._thread is None:
-            thread = threading.Thread(target=self._work, name="orchtrace-delivery", daemon=True)
+            thread = OwnThread(self._work, "orchtrace-delivery")
             try:
                 thread.start()
             except RuntimeError:  # the interpreter is shutting down: flush and shutdown deliver

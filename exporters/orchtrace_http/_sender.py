@@ -7,6 +7,7 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from orchtrace_http._spool import count
+from orchtrace_otel.own_thread import OwnThread
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -74,7 +75,7 @@ class Sender:
     def has_thread(self) -> bool:
         """Start the thread where there is none; False where the interpreter is past that."""
         if self._thread is None:
-            thread = threading.Thread(target=self._work, name="orchtrace-http", daemon=True)
+            thread = OwnThread(self._work, "orchtrace-http", is_quiet=True)
             try:
                 thread.start()
             except RuntimeError:  # the interpreter is shutting down: flush sends

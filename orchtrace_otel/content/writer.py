@@ -14,6 +14,7 @@ from orchtrace_otel.content.capture import Capture
 from orchtrace_otel.content.folders import Folder, LocalFolder
 from orchtrace_otel.content.output import LocalOutput, Output, RemoteOutput
 from orchtrace_otel.forking import afresh_in_children
+from orchtrace_otel.own_thread import OwnThread
 
 if TYPE_CHECKING:
     from orchtrace_otel.content.memory import RunMemory
@@ -110,9 +111,7 @@ class Writer:
             self._waiting.append(batch)
             self._bytes += batch.size
             if self._thread is None:
-                self._thread = threading.Thread(
-                    target=self._run, name="orchtrace-content", daemon=True
-                )
+                self._thread = OwnThread(self._run, "orchtrace-content", is_quiet=True)
                 self._thread.start()
             self._changed.notify_all()
         return True

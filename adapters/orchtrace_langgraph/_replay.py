@@ -99,9 +99,6 @@ class GraphReplayer:
     def _check(self, trace: Trace) -> None:
         """See that the checkpoints are those of the trace: it knows all the work they tell of."""
         traced = Counter(event.agent for event in trace.events if event.verb == "return")
-        for event in trace.events:
-            if event.verb == "decide" and event.get("name") == "cache":
-                traced.update(map(self._facts.agent, event["chosen"]))
         works = (work for step in self._record.works.values() for work in step)
         kept = Counter(self._facts.agent(w.node) for w in works if w.node in self._nodes)
         if kept - traced:
@@ -109,7 +106,7 @@ class GraphReplayer:
                 "the checkpoints must be those of the trace, they tell of work of agents "
                 f"{sorted(kept - traced)} that the trace does not; name the thread and "
                 "the last checkpoint of the run that was traced, and replay no run that went on "
-                "where another one had left"
+                "where another one had left, or that took results from a cache"
             )
             raise ConfigError(msg)
 

@@ -5,12 +5,11 @@ from typing import Annotated, Any
 
 import pytest
 from langchain_core.runnables import RunnableConfig
-from langgraph.cache.memory import InMemoryCache
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.errors import GraphRecursionError
 from langgraph.graph import END, START, StateGraph  # pyright: ignore[reportMissingTypeStubs]
 from langgraph.managed import RemainingSteps
-from langgraph.types import CachePolicy, RetryPolicy, Send
+from langgraph.types import RetryPolicy, Send
 from typing_extensions import TypedDict
 
 import orchtrace_otel as orchtrace
@@ -20,10 +19,8 @@ from orchtrace_otel.replay import Change, Part, Slot, find_reads
 from orchtrace_otel.testing import Captured
 from tests.adapters.langgraph.replay.teams import (
     CONFIG,
-    Calls,
     State,
     Update,
-    has_both,
     in_a_row,
     joins,
     ran,
@@ -215,22 +212,3 @@ def test_who_is_tried_again_has_read_a_message_once(traced: Captured) -> None:
     read = {*find_reads(trace)}
     assert read == replayer._slots
     assert read == {*(Slot("ann", "bob", n) for n in (1, 2)), Slot("bob", "ann", 1)}
-
-
-def test_what_came_from_a_cache_is_of_the_record(traced: Captured, calls: Calls) -> None:
-    """A node that was not called in the run is not called upstream in its replays."""
-    graph: Any = StateGraph(State)
-    cached = CachePolicy(key_func=lambda _: "key")
-    graph.add_node("ann", calls.node("ann", says("red")), cache_policy=cached)
-    graph.add_node("bob", says("blue"))
-    graph.add_node("writer", joins)
-    graph.add_edge(START, "ann")
-    graph.add_edge("ann", "bob")
-    graph.add_edge("bob", "writer")
-    graph = graph.compile(checkpointer=InMemorySaver(), cache=InMemoryCache())
-    graph.invoke({"findings": []}, {"configurable": {"thread_id": "before"}})
-    trace, target = ran(traced, graph)
-    players = [Part("agent", "bob")]
-    found = orchtrace.counterfactual(trace, target, players, score=has_both, replays=1)
-    assert [effect.value for effect in found.effects] == [1.0]
-    assert calls.taken() == {"ann": 1}

@@ -5,10 +5,11 @@ from inspect import signature
 from typing import Any
 
 import pytest
+from langgraph.cache.memory import InMemoryCache
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import END, START, StateGraph  # pyright: ignore[reportMissingTypeStubs]
 from langgraph.runtime import Runtime
-from langgraph.types import Command, interrupt
+from langgraph.types import CachePolicy, Command, interrupt
 from typing_extensions import TypedDict
 
 import orchtrace_otel as orchtrace
@@ -191,3 +192,18 @@ def test_a_run_in_which_an_error_was_handled_is_refused(traced: Captured) -> Non
     trace, target = ran(traced, graph.compile(checkpointer=InMemorySaver()))
     with pytest.raises(ConfigError, match="a handler took over"):
         orchtrace.counterfactual(trace, target, [Part("agent", "ann")], score=has_both)
+
+
+def test_a_run_that_took_results_from_a_cache_is_refused(traced: Captured) -> None:
+    """Who was not called has no activation in the trace, whose messages count otherwise then."""
+    graph: Any = StateGraph(State)
+    cached = CachePolicy(key_func=lambda _: "key")
+    graph.add_node("ann", says("red"), cache_policy=cached)
+    graph.add_node("bob", says("blue"))
+    graph.add_edge(START, "ann")
+    graph.add_edge("ann", "bob")
+    graph = graph.compile(checkpointer=InMemorySaver(), cache=InMemoryCache())
+    graph.invoke({"findings": []}, {"configurable": {"thread_id": "before"}})
+    trace, target = ran(traced, graph)
+    with pytest.raises(ConfigError, match="the checkpoints"):
+        orchtrace.counterfactual(trace, target, [Part("agent", "bob")], score=has_both)

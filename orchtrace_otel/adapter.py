@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol, Self
 
 from orchtrace_otel._guard import guarded, warn_once
 from orchtrace_otel.errors import ConfigError, MissingDependencyError
-from orchtrace_otel.patches import Patches, Wrapper
+from orchtrace_otel.patches import Patches, Shared, Wrapper
 from orchtrace_otel.threads import Threads
 
 # Only setting up needs importlib.metadata and packaging, and they are dear to import: both
@@ -34,6 +34,7 @@ __all__ = [
     "Hooks",
     "Instrumented",
     "Patches",
+    "Shared",
     "Wrapper",
     "alone",
     "find_replayer",

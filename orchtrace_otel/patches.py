@@ -6,7 +6,9 @@ since, ours turns into a pass-through.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import threading
+from collections.abc import Callable, Generator, Mapping
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import Any, Final
 
 Wrapper = Callable[[Callable[..., Any], Any, tuple[Any, ...], dict[str, Any]], Any]
@@ -67,6 +69,48 @@ class Patches:
 
     def _is_active(self) -> bool:
         return self._active
+
+
+class Shared:
+    """A context that several hold at once: the first to come enters it, the last to go leaves it.
+
+    Args:
+        make: Makes the context, such as one in which a framework is patched.
+
+    Example:
+        >>> @contextmanager
+        ... def patched():
+        ...     print("on")
+        ...     yield
+        ...     print("off")
+        >>> shared = Shared(patched)
+        >>> with shared.held(), shared.held():
+        ...     print("inside")
+        on
+        inside
+        off
+    """
+
+    def __init__(self, make: Callable[[], AbstractContextManager[object]]) -> None:
+        self._make = make
+        self._lock = threading.Lock()
+        self._holders = 0
+        self._entered = ExitStack()
+
+    @contextmanager
+    def held(self) -> Generator[None, None, None]:
+        """Hold it for a block, in any thread."""
+        with self._lock:
+            if not self._holders:
+                self._entered.enter_context(self._make())
+            self._holders += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._holders -= 1
+                if not self._holders:
+                    self._entered.close()
 
 
 _INHERITED: Final = object()

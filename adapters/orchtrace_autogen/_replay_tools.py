@@ -7,7 +7,6 @@ all others, which count as not safe.
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final
@@ -15,7 +14,7 @@ from typing import Any, Final
 from autogen_core.tools import TextResultContent
 
 from orchtrace_autogen import _framework as f
-from orchtrace_otel.adapter import Patches
+from orchtrace_otel.adapter import Patches, Shared
 from orchtrace_otel.calls import MARK, Plan
 from orchtrace_otel.model import plain_text
 from orchtrace_otel.playback import Playback, playback, recording, refuse_stream
@@ -127,30 +126,22 @@ _LOGGERS: Final = (
     "autogen_core.trace",
 )
 
-_lock: Final = threading.Lock()
-_held: list[Patches] = []
-_users = 0
-
 
 @contextmanager
-def held_tools() -> Generator[None, None, None]:
-    """Hold all tools back in replays, and AutoGen's logs; outside they stay as they are."""
-    global _users  # noqa: PLW0603 - replays run beside each other
-    with _lock:
-        _users += 1
-        if _users == 1:
-            patches = Patches()
-            patches.wrap(f.BaseTool, "run_json", _play_run)
-            patches.wrap(f.BaseStreamTool, "run_json_stream", _play_stream)
-            _held.append(patches)
-            for name in _LOGGERS:
-                logging.getLogger(name).addFilter(_is_live)
+def _held_back() -> Generator[None, None, None]:
+    patches = Patches()
+    patches.wrap(f.BaseTool, "run_json", _play_run)
+    patches.wrap(f.BaseStreamTool, "run_json_stream", _play_stream)
+    for name in _LOGGERS:
+        logging.getLogger(name).addFilter(_is_live)
     try:
         yield
     finally:
-        with _lock:
-            _users -= 1
-            if not _users:
-                _held.pop().undo()
-                for name in _LOGGERS:
-                    logging.getLogger(name).removeFilter(_is_live)
+        patches.undo()
+        for name in _LOGGERS:
+            logging.getLogger(name).removeFilter(_is_live)
+
+
+held_tools: Final = Shared(_held_back).held
+"""Holds all tools back in replays, and AutoGen's logs, however many run beside each other; outside
+of replays they stay as they are."""

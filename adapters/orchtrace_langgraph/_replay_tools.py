@@ -6,14 +6,13 @@ all others, which count as not safe.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import Any, Final
 
 from orchtrace_langgraph import _content
 from orchtrace_langgraph._framework import find
-from orchtrace_otel.adapter import Patches
+from orchtrace_otel.adapter import Patches, Shared
 from orchtrace_otel.calls import MARK
 from orchtrace_otel.playback import playback, recording
 
@@ -96,27 +95,18 @@ def _is_free(tool: Any) -> bool:
     return any(hasattr(getattr(tool, name, None), MARK) for name in names)
 
 
-_lock: Final = threading.Lock()
-_held: list[Patches] = []
-_users = 0
-
-
 @contextmanager
-def held_tools() -> Generator[None, None, None]:
-    """Hold all tools back in replays; outside of replays they stay as they are."""
-    global _users  # noqa: PLW0603 - replays run beside each other
-    with _lock:
-        _users += 1
-        if _users == 1:
-            patches = Patches()
-            tools = find("langchain_core.tools:BaseTool")
-            patches.wrap(tools, "run", _play_run)
-            patches.wrap(tools, "arun", _play_arun)
-            _held.append(patches)
+def _held_back() -> Generator[None, None, None]:
+    patches = Patches()
+    tools = find("langchain_core.tools:BaseTool")
+    patches.wrap(tools, "run", _play_run)
+    patches.wrap(tools, "arun", _play_arun)
     try:
         yield
     finally:
-        with _lock:
-            _users -= 1
-            if not _users:
-                _held.pop().undo()
+        patches.undo()
+
+
+held_tools: Final = Shared(_held_back).held
+"""Holds all tools back in replays, however many run beside each other; outside of replays they
+stay as they are."""

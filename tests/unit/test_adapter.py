@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from importlib.metadata import EntryPoint
+from threading import Barrier
 from typing import Any, ClassVar
 
 import pytest
 
 import orchtrace_otel as orchtrace
 from orchtrace_otel import _guard, adapter
-from orchtrace_otel.adapter import Adapter, Patches
+from orchtrace_otel.adapter import Adapter, Patches, Shared
 
 
 class Host:
@@ -137,6 +140,36 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("installed")
+def test_what_is_shared_is_entered_by_the_first_and_left_by_the_last() -> None:
+    """In threads too; where it could not be entered, the next one tries again."""
+    seen: list[str] = []
+
+    @contextmanager
+    def patched() -> Iterator[None]:
+        seen.append("on")
+        if len(seen) == 1:
+            raise RuntimeError
+        yield
+        seen.append("off")
+
+    shared = Shared(patched)
+    with pytest.raises(RuntimeError), shared.held():
+        pass
+    together = Barrier(4)
+
+    def hold() -> None:
+        with shared.held():
+            together.wait(10)
+            seen.append("inside")
+            together.wait(10)
+
+    with ThreadPoolExecutor(4) as threads:
+        list(threads.map(lambda _: hold(), range(4)))
+    with shared.held():
+        pass
+    assert seen == ["on", "on", *["inside"] * 4, "off", "on", "off"]
+
+
 def test_instrumenting_twice_is_doing_it_once() -> None:
     """The hooks go in with the first user and come out with the last, in any order."""
     first = adapter.instrument(["fake"])

@@ -139,7 +139,6 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     assert not any(adapter._active.values())
 
 
-@pytest.mark.usefixtures("installed")
 def test_what_is_shared_is_entered_by_the_first_and_left_by_the_last() -> None:
     """In threads too; where it could not be entered, the next one tries again."""
     seen: list[str] = []
@@ -170,6 +169,7 @@ def test_what_is_shared_is_entered_by_the_first_and_left_by_the_last() -> None:
     assert seen == ["on", "on", *["inside"] * 4, "off", "on", "off"]
 
 
+@pytest.mark.usefixtures("installed")
 def test_instrumenting_twice_is_doing_it_once() -> None:
     """The hooks go in with the first user and come out with the last, in any order."""
     first = adapter.instrument(["fake"])

@@ -51,10 +51,11 @@ class LocalFolder:
     is_local = True
 
     def __init__(self, path: Path) -> None:
-        self.path = path
+        self._given = path
+        self.path = path.absolute()  # a host may go to another folder meanwhile
 
     def __repr__(self) -> str:
-        return str(self.path)
+        return str(self._given)
 
     def names(self, room: str) -> list[str]:
         """Return the names of the files in a subfolder, sorted."""

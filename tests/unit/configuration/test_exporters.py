@@ -13,8 +13,29 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 import orchtrace_otel as orchtrace
 from orchtrace_otel import configuration
 from orchtrace_otel.model import Trace
+from orchtrace_otel.tables.reading import read
 from tests.keeping import Kept
 from tests.unit.configuration.teams import team
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "parquet"])
+def test_a_place_stays_where_it_was_when_it_was_named(
+    kind: str, provider: TracerProvider, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever folder the application goes to afterwards."""
+    here, there = tmp_path / "here", tmp_path / "there"
+    here.mkdir()
+    there.mkdir()
+    monkeypatch.chdir(here)
+    content = {"mode": "EVENT_ONLY", "store": "content"}
+    orchtrace.configure(tracer_provider=provider, exporters=[f"{kind}:runs"], content=content)
+    monkeypatch.chdir(there)
+    team()
+    assert orchtrace.flush()
+    assert list(there.iterdir()) == []
+    assert len([item for item in read(str(here / "runs")) if isinstance(item, Trace)]) == 1
+    orchtrace.shutdown()
+    assert list(there.iterdir()) == []
 
 
 def test_an_exporter_of_spans_is_put_under_the_provider_once(provider: TracerProvider) -> None:

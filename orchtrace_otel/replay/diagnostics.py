@@ -57,11 +57,7 @@ def credit_variance(found: Counterfactual) -> float | None:
         ConfigError: If it was found by another method.
     """
     contexts = _contexts(found)
-    spread = [
-        pvariance([_value(effect) for effect in effects])
-        for effects in contexts.values()
-        if len(effects) >= _ENOUGH
-    ]
+    spread = [pvariance([_value(effect) for effect in effects]) for effects in contexts.values()]
     return fmean(spread) if spread else None
 
 
@@ -155,7 +151,10 @@ def _margins(
 
 
 def _contexts(found: Counterfactual) -> Mapping[Player, list[Effect]]:
-    """Return the alternatives that have a number, by the message that they stand for."""
+    """Return the alternatives that have a number, by the message that they stand for.
+
+    Of a message of which one alone has, nothing is known: its advantage is 0 by definition.
+    """
     if found.method != "alternatives":
         msg = (
             "diagnostics must be of alternatives to a message, got method="
@@ -166,7 +165,7 @@ def _contexts(found: Counterfactual) -> Mapping[Player, list[Effect]]:
     for effect in found.effects:
         if effect.value is not None:
             contexts[effect.player].append(effect)
-    return contexts
+    return {player: known for player, known in contexts.items() if len(known) >= _ENOUGH}
 
 
 def _gains(found: Counterfactual) -> Iterable[tuple[Effect, float]]:

@@ -146,7 +146,7 @@ def cosine(one: Sequence[float], other: Sequence[float]) -> float:
     """Return the cosine of the angle between two vectors, -1 to 1; 0 where one is 0.
 
     Raises:
-        ValueError: If their lengths differ.
+        ValueError: If their lengths differ, or one is no vector of finite numbers.
 
     Example:
         >>> round(cosine((1.0, 0.0), (1.0, 1.0)), 4)
@@ -154,6 +154,9 @@ def cosine(one: Sequence[float], other: Sequence[float]) -> float:
     """
     if len(one) != len(other):
         msg = f"two vectors must be of one length, got {len(one)} and {len(other)}"
+        raise ValueError(msg)
+    if not all(map(math.isfinite, (*one, *other))):
+        msg = "a vector must hold finite numbers, got one with NaN or infinity"
         raise ValueError(msg)
     # `hypot` neither overflows nor vanishes where squares would.
     long, wide = math.hypot(*one), math.hypot(*other)

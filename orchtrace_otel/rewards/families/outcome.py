@@ -39,7 +39,7 @@ def cost_of(spent: float, price: Price) -> float:
         >>> cost_of(1500, Price(0.1, 10_000))
         0.015
     """
-    if price.budget <= 0 or price.weight < 0:
+    if not (price.budget > 0 and price.weight >= 0):  # NaN is neither
         msg = f"a price needs a budget > 0 and a weight >= 0, got {price!r}"
         raise ValueError(msg)
     return price.weight * (spent / price.budget)

@@ -150,7 +150,8 @@ def tune(
 
     Each has one number, and the number fits nothing else, so its mean over folds left
     out is its mean over all tasks; the confidence is that of models that have not seen
-    the task.
+    the task. It also stands for the grade where nobody gave one, as it does when the
+    policy is learned: of few runs each the best number is the luckiest.
 
     Args:
         courses: The training runs.
@@ -158,6 +159,7 @@ def tune(
         confidence: Calibrated success by `<run>/<event>`, each from models that have not
             seen the task.
     """
+    courses = [_estimated(course, confidence) for course in courses]
     points = [point for course in courses for point in course.points]
     read = _reading(_UNCHANGED, courses)
 
@@ -189,6 +191,17 @@ def tune(
     return {
         name: _best_of(_spaced(tried[name]), make, courses, cost) for name, make in makers.items()
     }
+
+
+def _estimated(course: Course, confidence: Mapping[str, float]) -> Course:
+    """Return a run with an estimate where a point is not graded."""
+    points = (
+        point._replace(answer_now=confidence.get(f"{course.run}/{point.event}"))
+        if point.answer_now is None
+        else point
+        for point in course.points
+    )
+    return course._replace(points=tuple(points))
 
 
 def worth_of(course: Course, place: int | None, cost: float) -> float | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Hashable, Iterable
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
 from orchtrace_otel.rewards.stopping.loops import Novelty, is_near, simhash
 
@@ -71,7 +71,7 @@ class Facts:
 
     def answers(self, answer: Answer) -> None:
         """Take a candidate for the answer; one that is nearly the last one is the same."""
-        mark = hash(answer)
+        mark = _mark(answer)
         near = simhash(answer) if isinstance(answer, str) else None
         is_same = mark == self._answer or (
             near is not None and self._near is not None and is_near(near, self._near)
@@ -116,7 +116,16 @@ class Facts:
 
     def holds(self, state: Hashable) -> None:
         """Take the state of what is worked on, such as a hash of an artifact."""
-        mark = hash(state)
+        mark = _mark(state)
         if mark != self._state:
             self.changed()
         self._state = mark
+
+
+def _mark(value: Hashable) -> int:
+    """Hash a value; Python's own hash of -1 is that of -2, alone and in a tuple."""
+    if isinstance(value, tuple):
+        return hash(tuple(map(_mark, cast("tuple[Hashable, ...]", value))))
+    if isinstance(value, (int, float)) and value < 0:
+        return hash(("-", -value))
+    return hash(value)

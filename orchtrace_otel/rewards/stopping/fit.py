@@ -64,8 +64,10 @@ def fit_stop_value(
         MissingDependencyError: If numpy or scikit-learn is not installed.
     """
     _check(cost, sweeps, folds, most_premature)
+    # Trees draw rows by their place: the order in which runs come must not decide.
+    in_order = sorted(courses, key=lambda course: (course.task, course.run))
     with one_thread():
-        return _fit(courses, cost, sweeps, folds, most_premature)
+        return _fit(in_order, cost, sweeps, folds, most_premature)
 
 
 def _fit(
@@ -223,17 +225,23 @@ def _best_rows(table: Table) -> list[tuple[int, int]]:
 def _folds(courses: Sequence[Course], count: int) -> Places:
     """Return the fold of each run: whole tasks, dealt out in an order that only names decide.
 
-    Those that teach something come first, so that no fold gets them all by chance.
+    Those that teach something come first, so that no fold gets them all by chance: what
+    stopping is worth, then what going on is.
     """
-    teaching = {course.task for course in courses if _is_graded(course)}
+    graded = {course.task for course in courses if _is_graded(course)}
+    going_on = {course.task for course in courses if _goes_on(course)}
     order = sorted({course.task for course in courses}, key=_mark)
-    order.sort(key=lambda task: task not in teaching)
+    order.sort(key=lambda task: (task not in graded, task not in going_on))
     number = {task: place % count for place, task in enumerate(order)}
     return np.array([number[course.task] for course in courses], dtype=np.intp)
 
 
 def _mark(task: str) -> bytes:
     return hashlib.blake2b(task.encode("utf-8", "surrogatepass")).digest()
+
+
+def _goes_on(course: Course) -> bool:
+    return sum(1 for _ in seen_points(course)) > 1
 
 
 def _is_graded(course: Course) -> bool:

@@ -180,12 +180,21 @@ class WaitFor:
 
     def __init__(self) -> None:
         self._edges: dict[str, dict[str, int]] = {}
+        self._closing: set[tuple[str, str]] = set()
+
+    @property
+    def is_circle(self) -> bool:
+        """Whether there is a circle now: an agent that was called back and has answered is none."""
+        return bool(self._closing)
 
     def wait(self, who: str, whom: str) -> bool:
         """Note that one waits for another; return whether that closes a circle."""
         awaited = self._edges.setdefault(who, {})
         awaited[whom] = awaited.get(whom, 0) + 1
-        return self._reaches(whom, who)
+        is_circle = self._reaches(whom, who)
+        if is_circle:
+            self._closing.add((who, whom))
+        return is_circle
 
     def done(self, who: str, whom: str) -> None:
         """Note that a wait is over."""
@@ -197,6 +206,11 @@ class WaitFor:
             awaited.pop(whom, None)
             if not awaited:
                 self._edges.pop(who, None)
+        self._closing = {pair for pair in self._closing if self._waits(*pair)}
+
+    def _waits(self, who: str, whom: str) -> bool:
+        """Whether one waits for another in a circle still."""
+        return whom in self._edges.get(who, ()) and self._reaches(whom, who)
 
     def _reaches(self, start: str, goal: str) -> bool:
         seen: set[str] = set()

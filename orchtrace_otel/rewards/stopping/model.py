@@ -207,7 +207,7 @@ class StopValue:
         width = len(names)
         return cls(
             names,
-            modest("cost", found.get("cost")),
+            _price(found.get("cost")),
             read_head("q", found.get("q"), width),
             read_curve("calibration", found.get("calibration")),
             read_head("gain", found.get("gain"), width + 1),
@@ -268,6 +268,14 @@ def _names(given: object) -> tuple[str, ...]:
         msg = f"features must be a list of different names, got {str(names)[:80]}"
         raise StoppingError(msg)
     return kept
+
+
+def _price(given: object) -> float:
+    found = modest("cost", given)
+    if found < 0:
+        msg = f"cost must be at least 0, got {found!r}"
+        raise StoppingError(msg)
+    return found
 
 
 def _numbers(what: str, given: object) -> Numbers:

@@ -57,7 +57,6 @@ class Progress:
         self.depth = 0
         self.last_ok = True
         self.failures = 0
-        self.is_deadlocked = False
         self.is_ping_pong = False
         self.is_loop = False  # since the latest decision point
         self.announced = 0
@@ -176,8 +175,8 @@ class Progress:
         if said.get(a.ROLE) in _CRITICS:
             self.critics += 1
         parent = interval.parent
-        if parent is not None and self.waits.wait(parent.instance, instance):
-            self.is_deadlocked = True
+        if parent is not None:
+            self.waits.wait(parent.instance, instance)
 
     def _came_back(self, activation: Activation, *, is_ok: bool) -> None:
         self.open_agents = max(self.open_agents - 1, 0)
@@ -281,7 +280,7 @@ def features_of(
         "cycle_length": loops.period,
         "ping_pong": int(progress.is_ping_pong),
         "loop": int(progress.is_loop),
-        "deadlock": int(progress.is_deadlocked),
+        "deadlock": int(progress.waits.is_circle),
         "progress": int(facts.is_news),
         "stalled": loops.stalled,
         "plan_items": facts.items,

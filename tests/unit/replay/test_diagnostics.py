@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,6 +13,7 @@ import orchtrace_otel as orchtrace
 from orchtrace_otel.errors import ConfigError
 from orchtrace_otel.replay import Change, Slot, diagnostics
 from orchtrace_otel.replay.diagnostics import credit_variance, fidelity, influence
+from orchtrace_otel.replay.estimate import Estimate
 
 if TYPE_CHECKING:
     from orchtrace_otel.model import Trace
@@ -88,6 +90,26 @@ def test_what_cannot_be_compared_has_no_number(trace) -> None:
     assert credit_variance(flat) == 0.0
     assert fidelity(flat, flat) is None
     assert influence({}) is None
+
+
+def test_one_that_is_left_alone_tells_nothing_beside_others(trace) -> None:
+    """Its 0 is no rank among their advantages."""
+
+    def lossy(found: Counterfactual) -> Counterfactual:
+        kept = [
+            replace(one, estimate=Estimate(None if one.alternative else 0.0, one.estimate.n))
+            if one.player == CODE
+            else one
+            for one in found.effects
+        ]
+        return replace(found, effects=tuple(kept))
+
+    found, again = asked(trace, 0.5), asked(trace, 0.5, seed=1_000)
+    others = [
+        replace(one, effects=tuple(e for e in one.effects if e.player == PLAN))
+        for one in (found, again)
+    ]
+    assert fidelity(lossy(found), lossy(again)) == fidelity(*others)
 
 
 def test_other_methods_are_refused(trace, team, sheet_game) -> None:

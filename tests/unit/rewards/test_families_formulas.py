@@ -250,6 +250,8 @@ def test_outcomes_net_of_cost_keep_their_components(fork3):
     assert {"outcome_net", "cost_tokens"}.isdisjoint(score(uncounted, [("net", function)]).rewards)
     with pytest.raises(ValueError, match="budget > 0"):
         net_outcome({"tokens": Price(0.1, 0)})
+    with pytest.raises(ValueError, match="budget > 0"):
+        net_outcome({"tokens": Price(math.nan, 1)})
 
 
 @given(shares, st.floats(0, 1e6), st.floats(0, 1e6))

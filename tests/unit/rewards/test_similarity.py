@@ -84,6 +84,14 @@ def test_vectors_of_two_lengths_are_refused():
         cosine((1,), (1, 2))
 
 
+@pytest.mark.parametrize("broken", [math.nan, math.inf])
+def test_a_vector_of_what_is_no_number_is_like_none(broken):
+    """It is told, and not taken for the same text."""
+    for pair in (((broken, 1.0), (1.0, 2.0)), ((1.0, 2.0), (1.0, broken))):
+        with pytest.raises(ValueError, match="a vector must hold finite numbers"):
+            cosine(*pair)
+
+
 def test_an_embedding_is_asked_once_a_text():
     """The user's embedding may be dear; a text is embedded once."""
     asked = []

@@ -144,6 +144,17 @@ def test_waits_that_close_a_circle_are_a_deadlock() -> None:
     assert WaitFor().wait("a", "a")
 
 
+def test_a_circle_is_over_when_any_of_its_waits_is() -> None:
+    """Whether it is the one that closed it, or another."""
+    for over in (("a", "b"), ("b", "c"), ("c", "a")):
+        waits = WaitFor()
+        for who, whom in (("a", "b"), ("b", "c"), ("c", "a")):
+            waits.wait(who, whom)
+        assert waits.is_circle
+        waits.done(*over)
+        assert not waits.is_circle
+
+
 @given(st.lists(st.sampled_from("ABC"), max_size=60))
 def test_counts_are_those_of_counting_all(agents: list[str]) -> None:
     """However long a run is, each action takes the same few steps, and counts the same."""

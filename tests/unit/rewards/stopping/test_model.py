@@ -182,6 +182,7 @@ DAMAGES = [
     ),
     (damaged("gain", "trees", to=["__import__('os')"]), "gain.trees[0] must be a finite number"),
     (damaged("gain", "bias", to=10**400), "gain.bias must be a finite number"),
+    (damaged("cost", to=-0.5), "cost must be at least 0, got -0.5"),
     (damaged("margin", to=None), "margin must be a finite number, got 'None'"),
     (damaged("facts", to=[]), "facts must be an object, got list"),
     (damaged("baselines", "step", to=[]), "baselines.step must be a finite number"),

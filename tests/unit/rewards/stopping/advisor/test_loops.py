@@ -33,6 +33,57 @@ def test_the_same_again_without_news_is_a_loop() -> None:
     assert [event["features"]["repeats"] for event in points(trace)[:4]] == [0, 1, 2, 3]
 
 
+def test_an_agent_that_is_called_back_and_answers_is_no_deadlock() -> None:
+    """While it works who called it waits for itself; once it is back nobody does."""
+
+    @orchtrace.agent
+    class Asker:
+        def __call__(self, *, again: bool) -> None:
+            orchtrace.decide("ask", chosen="helper")
+            if again:
+                Helper()(self)
+
+    @orchtrace.agent
+    class Helper:
+        def __call__(self, asker: Asker) -> None:
+            asker(again=False)
+
+    @orchtrace.team
+    def calling_back() -> None:
+        Asker()(again=True)
+        writer()
+
+    with orchtrace.advise():
+        trace = run(calling_back)
+    seen = [(event.verb, event["features"]["deadlock"]) for event in points(trace)]
+    assert seen == [
+        ("decide", 0),
+        ("decide", 1),
+        ("return", 0),
+        ("return", 0),
+        ("return", 0),
+        ("return", 0),
+        ("stop", 0),
+    ]
+
+
+@pytest.mark.parametrize("states", [(-1, -2), (-1.0, -2.0), ((3, -1), (3, -2))])
+def test_states_that_python_hashes_alike_are_two(states: tuple[object, object]) -> None:
+    """What moves between -1 and -2 goes on, and is no loop."""
+    advisor = orchtrace.advise()
+
+    @orchtrace.team
+    def moving() -> None:
+        for number in range(4):
+            advisor.observe(state=states[number % 2])
+            writer()
+
+    with advisor:
+        trace = run(moving)
+    assert [event["features"]["progress"] for event in points(trace)[:4]] == [1, 1, 1, 1]
+    assert [event["features"]["loop"] for event in points(trace)[:4]] == [0, 0, 0, 0]
+
+
 @pytest.mark.parametrize(
     ("calls", "loops"),
     [

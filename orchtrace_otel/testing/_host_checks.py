@@ -63,6 +63,34 @@ class HostChecks(AdapterTeams, ABC, kit=True):
                 self.must(is_bare, "the exception must stay as it was", (notes, traced.__cause__))
 
     @check
+    def test_a_tool_that_fails_fails_as_untraced(self) -> None:
+        """A tool's exception does what it does untraced; the call is closed, as an error.
+
+        Troubleshooting: close the scope of a call on every way out, and raise again with a
+        bare `raise`; where the framework makes an answer of an error, ask the answer.
+        """
+        self.skip_unless("can_call_tools", "the framework has no tools")
+
+        def fail() -> None:
+            raise ValueError(CANARY)
+
+        for way in self._ways():
+            before = drive(self, way, self.calling_tool(fail))
+            with watch() as watched, adapters.alone(self.make_adapter()):
+                after = drive(self, way, self.calling_tool(fail))
+            wanted = (repr(before.error), self._plainly(before))
+            came = (repr(after.error), self._plainly(after))
+            must = f"a tool that fails by {way}() must give the host {wanted!r}"
+            self.must(came == wanted, must, came)
+            must = f"a tool that fails by {way}() must leave every span ended, and one trace"
+            is_whole = not watched.captured.open and len(watched.captured.traces) == 1
+            self.must(is_whole, must, [*watched.captured.open.values()])
+            ended = [e for e in watched.captured.traces[0].events if e.verb == "tool_result"]
+            must = f"a tool that fails by {way}() must have one result, of status error"
+            statuses = [event.get("status") for event in ended]
+            self.must(statuses == ["error"], must, statuses)
+
+    @check
     def test_nothing_of_the_host_is_kept(self) -> None:
         """Once a run is over, nothing of ours keeps its team alive.
 

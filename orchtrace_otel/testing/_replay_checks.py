@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC
+from typing import Any
 
 from orchtrace_otel import adapter as adapters
 from orchtrace_otel.replay import Part
@@ -44,3 +45,28 @@ class ReplayChecks(AdapterTeams, ABC, kit=True):
             self.must("first" not in called, must, called)
             more = watched.captured.started - spans
             self.must(not more, "no span must come of replays", more)
+
+    @check
+    def test_a_replay_runs_the_team_that_ran(self) -> None:
+        """With an agent left in a replay gives what the run gave, without it something else.
+
+        Troubleshooting: give `score` what running the team gives; an agent of `change.without`
+        says nothing, one of `change.anew` works again on what it had, and so do those after it.
+        """
+        self.skip_unless("can_replay", "its teams cannot be run again")
+        team, adapter = self.replayed(lambda _: None), self.make_adapter()
+        scored: list[Any] = []
+
+        def score(result: Any) -> float:
+            scored.append(self.plain(result))
+            return 1.0
+
+        with watch() as watched, adapters.alone(adapter):
+            result = team.run()
+            (trace,) = watched.captured.traces
+            replayer = adapter.replayer(team.target(result), trace, score)
+            counterfactual(trace, replayer, [Part("agent", "second")], replays=1)
+        wanted = self.plain(result)
+        must = f"of two replays the one that leaves `second` in must give {wanted!r}"
+        self.must(scored.count(wanted) == 1, must, scored)
+        self.must(len(scored) == len((1, 2)), "both must be scored", scored)

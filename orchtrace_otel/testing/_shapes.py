@@ -90,6 +90,19 @@ def triggers(trace: Trace, opening: Event) -> set[str]:
     return found
 
 
+def leading_to(trace: Trace, event: Event) -> list[Event]:
+    """Return the events that an event follows from, however far back; no order in time is one."""
+    events = {one.id: one for one in trace.events}
+    found: dict[str, Event] = {}
+    waiting = [event]
+    while waiting:
+        for cause in _sources(trace, events, waiting.pop().id, ("temporal",)):
+            if cause.id not in found:
+                found[cause.id] = cause
+                waiting.append(cause)
+    return list(found.values())
+
+
 def _around(trace: Trace, opening: Event) -> dict[str, str]:
     """Activations that contain an opening's, and their agents."""
     above = {event["activation"]: event for event in trace.events if _opens(event)}

@@ -113,8 +113,8 @@ class AdapterTeams(Kit, ABC, kit=True):
         """Build a team of `worker`, which calls a tool `lookup` that calls `look` once."""
         raise NotImplementedError
 
-    def calling_model(self) -> Any:
-        """Build a team of `worker`, which asks a scripted model that counts `TOKENS` once."""
+    def calling_model(self, look: Callable[[], None]) -> Any:
+        """Build a team of `worker`, which asks a model once that calls `look`, for `TOKENS`."""
         raise NotImplementedError
 
     def fanning_out(self) -> Any:
@@ -177,7 +177,7 @@ class AdapterTeams(Kit, ABC, kit=True):
     def _team(self, scenario: str, look: Callable[[], None], error: Exception | None = None) -> Any:
         if scenario == "failing":
             return self.failing(error or ValueError(f"{CANARY} of an error"))
-        if scenario in ("single", "calling_tool", "nested"):
+        if scenario in ("single", "calling_tool", "calling_model", "nested"):
             return getattr(self, scenario)(look)
         return getattr(self, scenario)()
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from orchtrace_otel import attributes as a
 from orchtrace_otel.testing._kit import check
 from orchtrace_otel.testing._recordings import USER_SPAN
-from orchtrace_otel.testing._shapes import holders, openings, triggers
+from orchtrace_otel.testing._shapes import holders, leading_to, openings, triggers
 from orchtrace_otel.testing._teams import TOKENS, AdapterTeams
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ class TreeChecks(AdapterTeams, ABC, kit=True):
 
     @check
     def test_what_follows_has_its_cause(self) -> None:
-        """The opening of the second agent follows from the first one, and from nothing else.
+        """The second agent's opening follows from the first one alone, the stop from the second.
 
         Troubleshooting: give open_activation the edge `("causal", first.closed)`, or the mark
         of the decision, delegation or hand-off that stands between them.
@@ -84,6 +84,10 @@ class TreeChecks(AdapterTeams, ABC, kit=True):
                     ends = (event.agent, event.get("to"))
                     must = f"{one.name} must delegate from 'first' to 'second'"
                     self.must(ends == ("first", "second"), must, ends)
+            if trace.stop is not None:
+                before = {e.agent for e in leading_to(trace, trace.stop) if e.verb == "return"}
+                must = f"{one.name} must stop because of 'second'"
+                self.must("second" in before, must, sorted(before))
 
     @check
     def test_a_join_is_an_aggregate_with_an_edge_a_branch(self) -> None:
@@ -141,6 +145,9 @@ class TreeChecks(AdapterTeams, ABC, kit=True):
             wanted_name = f"{a.EXECUTE_TOOL} lookup"
             self.must(current == [wanted_name], must, current)
             self.must(found[0].id == f"{one.inside[0]}.open", must, found[0].id)
+            after = {edge.type for edge in trace.edges if edge.src == found[1].id}
+            must = f"{one.name} must have a tool_dependency from the result to what follows"
+            self.must("tool_dependency" in after, must, sorted(after))
 
     @check
     def test_a_users_span_nests_below_the_agents(self) -> None:
@@ -171,6 +178,8 @@ class TreeChecks(AdapterTeams, ABC, kit=True):
         """
         self.skip_unless("can_call_models", "the framework has no models")
         for one, trace in self._traces("calling_model"):
+            must = f"{one.name} must call its model once, as it does untraced"
+            self.must(len(one.inside) == 1, must, len(one.inside))
             came = [(turn.agent, turn.input_tokens, turn.output_tokens) for turn in trace.turns]
             must = f"{one.name} must have one turn of 'worker' with the model's usage"
             self.must(came == [("worker", *TOKENS)], must, came)

@@ -53,13 +53,23 @@ class Actor(BaseChatAgent):
         """Nothing is kept."""
 
 
-def _model(*contents: str | list[FunctionCall]) -> ChatCompletionClient:
+class Model(ReplayChatCompletionClient):
+    """A scripted model that tells when it is called."""
+
+    look: Callable[[], None] = staticmethod(lambda: None)
+
+    async def create(self, *args: Any, **kwargs: Any) -> CreateResult:
+        self.look()
+        return await super().create(*args, **kwargs)
+
+
+def _model(*contents: str | list[FunctionCall]) -> Model:
     usage = RequestUsage(prompt_tokens=TOKENS[0], completion_tokens=TOKENS[1])
     results = [
         CreateResult(finish_reason="stop", content=content, usage=usage, cached=False)
         for content in contents
     ]
-    return ReplayChatCompletionClient(results, model_info=MODEL)
+    return Model(results, model_info=MODEL)
 
 
 def _team(*agents: Any, turns: int | None = None) -> RoundRobinGroupChat:
@@ -130,8 +140,10 @@ class TestAutoGen(AdapterConformance):
         tool = FunctionTool(lookup, description=CANARY)
         return _team(AssistantAgent("worker", model_client=_model([call]), tools=[tool]))
 
-    def calling_model(self) -> Any:
-        return _team(AssistantAgent("worker", model_client=_model(CANARY)))
+    def calling_model(self, look: Callable[[], None]) -> Any:
+        model = _model(CANARY)
+        model.look = look
+        return _team(AssistantAgent("worker", model_client=model))
 
     def fanning_out(self) -> Any:
         left, right, merge = Actor("left"), Actor("right"), Actor("merge")

@@ -1,7 +1,8 @@
 """The conformance kit, on graphs."""
 
 import operator
-from typing import Annotated
+from collections.abc import Callable
+from typing import Annotated, Any
 
 from langchain_core.language_models import FakeMessagesListChatModel
 from langchain_core.messages import AIMessage
@@ -35,9 +36,14 @@ def says(state):
 
 
 class Model(FakeMessagesListChatModel):
-    """A scripted model with a name."""
+    """A scripted model with a name, which tells when it is called."""
 
     model_name: str = "scripted"
+    look: Callable[[], None]
+
+    def _generate(self, *args: Any, **kwargs: Any) -> Any:
+        self.look()
+        return super()._generate(*args, **kwargs)
 
 
 class TestLangGraph(AdapterConformance):
@@ -99,10 +105,10 @@ class TestLangGraph(AdapterConformance):
 
         return chain(worker=lambda state: {"log": [lookup.invoke({"text": CANARY})]})
 
-    def calling_model(self):
+    def calling_model(self, look):
         read, written = TOKENS
         usage = {"input_tokens": read, "output_tokens": written, "total_tokens": read + written}
-        model = Model(responses=[AIMessage(CANARY, usage_metadata=usage)])
+        model = Model(responses=[AIMessage(CANARY, usage_metadata=usage)], look=look)
         return chain(worker=lambda state: {"log": [model.invoke(CANARY).content]})
 
     def fanning_out(self):

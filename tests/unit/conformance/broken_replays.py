@@ -7,10 +7,10 @@ from typing import Any
 from orchtrace_otel import spans
 from orchtrace_otel.adapter import Adapter
 from orchtrace_otel.model import Trace
-from orchtrace_otel.replay import Replayer, Score
+from orchtrace_otel.replay import Change, Replayer, Score
 from orchtrace_otel.testing.conformance import CANARY
 from tests.unit.conformance.crew import Agent, Crew
-from tests.unit.conformance.crew_adapter import CrewAdapter
+from tests.unit.conformance.crew_adapter import CrewAdapter, CrewReplayer
 from tests.unit.conformance.crew_kit import Broken, say
 
 
@@ -54,10 +54,31 @@ class FailsReplays(CrewAdapter):
         return super().replayer((target[0], []), trace, score)
 
 
+class _Unmoved(CrewReplayer):
+    def value(self, change: Change, seed: int) -> float:
+        return self.score(self.said)
+
+
+class ReplaysTheRecord(CrewAdapter):
+    """Gives what the run gave, whoever is left out."""
+
+    def replayer(self, target: Any, trace: Trace, score: Score) -> Replayer | None:
+        return _Unmoved(target, score)
+
+
+class ReplaysOthers(CrewAdapter):
+    """Hands the last words to the score, not what the crew gives."""
+
+    def replayer(self, target: Any, trace: Trace, score: Score) -> Replayer | None:
+        return super().replayer(target, trace, lambda said: score(said[-1:]))
+
+
 BROKEN: list[Broken] = [
     ("test_a_replay_leaves_the_host_alone", RunsAllAgain, "must not be called, came ['first'"),
     ("test_a_replay_leaves_the_host_alone", ReplaysInPlace, "must be as it was"),
     ("test_a_replay_leaves_the_host_alone", TracesReplays, "no span must come of replays"),
     ("test_a_replay_leaves_the_host_alone", ReplaysNothing, "must know what it is given"),
     ("test_a_replay_leaves_the_host_alone", FailsReplays, "must come to their end"),
+    ("test_a_replay_runs_the_team_that_ran", ReplaysTheRecord, "the one that leaves `second` in"),
+    ("test_a_replay_runs_the_team_that_ran", ReplaysOthers, "the one that leaves `second` in"),
 ]

@@ -38,7 +38,11 @@ class Tool:
 
 
 class Model:
+    def __init__(self, look: Callable[[], None]) -> None:
+        self.look = look
+
     def ask(self, text: str) -> Answer:
+        self.look()
         return f"{text} answered", TOKENS
 
 

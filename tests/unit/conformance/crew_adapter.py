@@ -34,13 +34,15 @@ class CrewReplayer:
     def value(self, change: Change, seed: int) -> float:
         out = {part.name for part in change.touched if isinstance(part, Part)}
         text, is_before = "", True
+        told: list[str] = []
         for (agent,), before in zip(self.crew.stages, self.said, strict=True):
             if agent.name in out:
                 is_before = False
                 text = before if Part("agent", agent.name) in change.anew else ""
             else:
                 text = before if is_before else self.work(agent, text)
-        return self.score(text)
+            told.append(text)
+        return self.score(told)
 
     def work(self, agent: Agent, text: str) -> str:
         return agent.work(text)

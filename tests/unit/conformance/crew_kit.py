@@ -58,8 +58,8 @@ class CrewConformance(AdapterConformance):
 
         return Crew((Agent("worker", Tool("lookup", body).call),))
 
-    def calling_model(self) -> Crew:
-        return Crew((Agent("worker", lambda text: Model().ask(text)[0]),))
+    def calling_model(self, look: Callable[[], None]) -> Crew:
+        return Crew((Agent("worker", lambda text: Model(look).ask(text)[0]),))
 
     def fanning_out(self) -> Crew:
         return Crew((Agent("left", say), Agent("right", say)), (Agent("merge", say),))

@@ -83,6 +83,7 @@ class Delivery:
         self._delay = delay
         self._synchronous = synchronous
         self._is_stopped = False
+        self._successor: Delivery | None = None
         self.start_afresh()
         afresh_in_children(self)
 
@@ -108,7 +109,10 @@ class Delivery:
             return
         with self._changed:
             if self._is_stopped:
-                self._lose("traces_after_shutdown")
+                if self._successor is None:
+                    self._lose("traces_after_shutdown")
+                else:
+                    self._successor.put(parcel)
                 return
             if len(self._queue) >= self._size:
                 self._queue.popleft()
@@ -241,17 +245,24 @@ class Delivery:
             return True
         return self._ask(timeout_s)
 
-    def shutdown(self, timeout_s: float = 10, keep: Sequence[TraceExporter] = ()) -> None:
+    def shutdown(
+        self,
+        timeout_s: float = 10,
+        keep: Sequence[TraceExporter] = (),
+        successor: Delivery | None = None,
+    ) -> None:
         """Deliver what waits, within `timeout_s` seconds, and let go of the exporters.
 
         Args:
             timeout_s: How long to wait; what is not delivered by then is counted.
             keep: Exporters that somebody else goes on with.
+            successor: Who takes what is put from now on.
         """
         with self._changed:
             if self._is_stopped:
                 return
             self._is_stopped = True
+            self._successor = successor
         if self._is_idle:
             return
         leaving = [one for one in self._exporters if not any(one is kept for kept in keep)]

@@ -60,15 +60,17 @@ class _Open:
 
     Attributes:
         run: The run.
+        root: Its root, of one that is given up: it may close meanwhile, and hold it no more.
         waiting: How many spans of others are open in it.
         since: When it was opened, seconds of the monotonic clock.
         over: How many spans were not kept, for there were too many.
     """
 
-    __slots__ = ("_ended", "_most", "_records", "over", "run", "since", "waiting")
+    __slots__ = ("_ended", "_most", "_records", "over", "root", "run", "since", "waiting")
 
     def __init__(self, run: Run, most: int) -> None:
         self.run = run
+        self.root: Activation | None = None
         self.waiting = 0
         self.since = time.monotonic()
         self.over = 0
@@ -167,7 +169,7 @@ class Pipeline(SpanProcessor):
         self._delivery = Delivery(exporters, self._settings.queue_size, self.lose, _delay)
         self._rewards = rewards
         self._evaluations = evaluations
-        before.shutdown(keep=exporters)
+        before.shutdown(keep=exporters, successor=self._delivery)
 
     # -- what spans/ tells ------------------------------------------------------
 
@@ -189,6 +191,7 @@ class Pipeline(SpanProcessor):
             if len(self._runs) <= self._settings.max_open_runs and oldest.since > horizon:
                 break
             del self._runs[oldest.run.id]
+            oldest.root = oldest.run.root
             overdue.append(oldest)
         return overdue
 
@@ -363,6 +366,8 @@ class Pipeline(SpanProcessor):
         """Give up what is open, deliver what is finished, and say what was lost."""
         with self._lock:
             left = list(self._runs.values())
+            for opened in left:
+                opened.root = opened.run.root
             self._runs.clear()
         for opened in left:
             self._give_up(opened)

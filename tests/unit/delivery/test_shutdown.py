@@ -43,6 +43,19 @@ def test_traces_after_the_shutdown_are_counted() -> None:
     assert losses == {"traces_after_shutdown": 1}
 
 
+def test_what_comes_while_another_takes_over_goes_there() -> None:
+    """A run may end, on another thread, while the process is configured again."""
+    before, after = Collected(), Collected()
+    delivery, losses = delivery_to(before)
+    successor, _ = delivery_to(after)
+    delivery.put(finished("0"))
+    delivery.shutdown(successor=successor)
+    delivery.put(finished("1"))
+    assert successor.flush(LONG)
+    assert (before.taken, after.taken, losses) == (["0"], ["1"], {})
+    successor.shutdown()
+
+
 def test_exporters_that_somebody_goes_on_with_are_not_shut_down() -> None:
     """A second configuration may name an exporter object of the first."""
     kept, left = Collected(), Collected()

@@ -107,6 +107,31 @@ def test_spans_of_others_that_stay_open_are_bounded() -> None:
     assert captured.pipeline.losses == {"spans_over_limit": 40}
 
 
+@pytest.mark.parametrize("limit", ["shutdown", "runs"])
+def test_a_run_that_closes_while_it_is_given_up_is_exported(
+    limit: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On another thread, which finds that nobody follows it any more, and lets go of its root."""
+    with capture(settings=Settings(max_open_runs=1)) as captured:
+        run = spans.start_run("cut")
+        assert run is not None
+        give_up = captured.pipeline._give_up
+
+        def meanwhile(old: Any) -> None:
+            run.close()
+            give_up(old)
+
+        monkeypatch.setattr(captured.pipeline, "_give_up", meanwhile)
+        if limit == "runs":
+            other = spans.start_run("other")
+            assert other is not None
+            other.close()
+        else:
+            captured.pipeline.shutdown()
+    flags = {trace.trace_id: trace.flags for trace in captured.traces}
+    assert flags[run.id] == ("given_up",)
+
+
 def test_what_is_open_at_the_shutdown_is_given_up() -> None:
     """A process that ends in the middle of a run delivers what there is of it."""
     with configured() as (_, exporter):

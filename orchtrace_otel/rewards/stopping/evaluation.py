@@ -31,7 +31,7 @@ from orchtrace_otel.rewards.stopping.overlap import (
     lacks_overlap,
     weight,
 )
-from orchtrace_otel.rewards.stopping.points import Course
+from orchtrace_otel.rewards.stopping.points import Course, once
 from orchtrace_otel.rewards.student import NORMAL, student
 
 DRAWS: Final = 2_000
@@ -313,7 +313,8 @@ def _by_chance(
 
 def _draw(model: StopValue, course: Course, place: int | None) -> Draw | None:
     """Return a run as chance made it; None where something of it is unknown."""
-    points = course.points
+    points = once(course).points
+    place = None if place is None else min(place, len(points) - 1)
     hazard = [point.stop_probability for point in points]
     if course.is_limited:
         hazard[-1] = 1.0

@@ -23,6 +23,7 @@ from orchtrace_otel.rewards.stopping.model import StopValue
 from orchtrace_otel.rewards.stopping.points import (
     Course,
     feature_names,
+    once,
     partial_names,
     seen_points,
 )
@@ -65,7 +66,7 @@ def fit_stop_value(
     """
     _check(cost, sweeps, folds, most_premature)
     # Trees draw rows by their place: the order in which runs come must not decide.
-    in_order = sorted(courses, key=lambda course: (course.task, course.run))
+    in_order = sorted(map(once, courses), key=lambda course: (course.task, course.run))
     with one_thread():
         return _fit(in_order, cost, sweeps, folds, most_premature)
 

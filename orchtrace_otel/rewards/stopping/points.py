@@ -112,6 +112,18 @@ def read_courses(traces: Iterable[Trace], outcome: str | None = None) -> list[Co
     return [course for course in courses if course.points]
 
 
+def once(course: Course) -> Course:
+    """Return a run without a stop right behind a point, which is that point again.
+
+    Chance decided once there, and nobody went on from the one to the other.
+    """
+    if len(course.points) < 2 or course.points[-1].step > course.points[-2].step:  # noqa: PLR2004 - two
+        return course
+    *before, point, stop = course.points
+    kept = stop if point.features is None else point
+    return course._replace(points=(*before, kept))
+
+
 def feature_names(courses: Iterable[Course]) -> tuple[str, ...]:
     """Return the features that every point with features has, in the order of the first one.
 

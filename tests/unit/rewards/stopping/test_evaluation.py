@@ -148,6 +148,22 @@ def test_a_log_that_stops_by_chance_gives_weighted_estimates() -> None:
     assert found.why is None
 
 
+@pytest.mark.parametrize("chance", [None, 0.5])
+def test_a_stop_right_behind_a_point_is_no_second_chance(chance: float | None) -> None:
+    """It is that point again, whatever a callback said there: the sheet's numbers."""
+    runs: list[Course] = []
+    for n, (stop, worth) in enumerate(LOGS):
+        grades = [*[None] * (stop - 1), worth + 0.1 * stop]
+        run = course(grades, run=f"r{n}", task=f"t{n}", hazard=HAZARD[:stop])
+        behind = run.points[-1]._replace(event="stop", stop_probability=chance)
+        runs.append(run._replace(points=(*run.points, behind)))
+    found = row(evaluate(model(2), runs), "fitted").alone
+    assert found is not None
+    assert found.ips == pytest.approx(0.7857, abs=5e-5)
+    assert found.wis == pytest.approx(0.55)
+    assert found.ess == pytest.approx(2)
+
+
 def test_a_plan_without_items_is_none_that_is_done() -> None:
     """The orchestrator's own report stops where all items are, and not before there are any."""
     plan = [(0, 0), (1, 2), (2, 2)]

@@ -85,6 +85,16 @@ def test_the_same_runs_give_the_same_model() -> None:
     assert fit_stop_value(mixed, cost=0.05, **QUICK) == fitted()
 
 
+def test_a_stop_right_behind_a_point_teaches_nothing_more() -> None:
+    """It is that point again: nobody went on from the one to the other, and gained nothing."""
+    echoed = []
+    for one in runs():
+        seen = {name: value + 1 for name, value in (one.points[-1].features or {}).items()}
+        stop = one.points[-1]._replace(event="stop", features=seen)
+        echoed.append(one._replace(points=(*one.points, stop)))
+    assert fit_stop_value(echoed, cost=0.05, **QUICK) == fitted()
+
+
 def test_the_price_decides() -> None:
     """Where a step costs more than it can bring, all is stopped at once."""
     model = fit_stop_value(runs(), cost=0.6, **QUICK)

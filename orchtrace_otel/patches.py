@@ -35,8 +35,15 @@ class Patches:
         self._active = True
         self._undo: list[tuple[Any, str, Any, Any]] = []
 
-    def wrap(self, owner: Any, name: str, wrapper: Wrapper) -> None:
+    def wrap(self, owner: Any, name: str, wrapper: Wrapper, *, outlives: bool = False) -> None:
         """Put `wrapper(wrapped, instance, args, kwargs)` around an attribute of a class or module.
+
+        Args:
+            owner: The class or module.
+            name: The attribute.
+            wrapper: What is called in its place.
+            outlives: Whether it is called after `undo` by who got hold of it before, to end
+                what it began; it must do nothing for whatever began later.
 
         Raises:
             AttributeError: If there is no such attribute.
@@ -45,7 +52,7 @@ class Patches:
 
         original = _own(owner, name)
         target = getattr(owner, name) if original is _INHERITED else original
-        ours = wrapt.FunctionWrapper(target, wrapper, enabled=self._is_active)
+        ours = wrapt.FunctionWrapper(target, wrapper, enabled=None if outlives else self._is_active)
         setattr(owner, name, ours)
         self._undo.append((owner, name, original, ours))
 
@@ -56,7 +63,7 @@ class Patches:
         self._undo.append((owner, name, original, value))
 
     def undo(self) -> None:
-        """Restore the originals where nobody wrapped ours since; ours do nothing any more."""
+        """Restore the originals where nobody wrapped ours since; ours begin nothing any more."""
         self._active = False
         for owner, name, original, ours in reversed(self._undo):
             if _own(owner, name) is not ours:

@@ -87,6 +87,8 @@ async def aexit_loop(wrapped: Wrapped, loop: Any, args: Args, kwargs: Kwargs) ->
 def _end(loop: Any, error: BaseException | None) -> None:
     run = _entry.of(loop)
     if run is not None:
+        if not _runs.GraphRun.is_followed:
+            run.leave_out()
         _entry.note(loop, None)
         run.end(loop, error)
 
@@ -294,6 +296,9 @@ HOOKS: Final[tuple[tuple[str, str, Wrapper, bool], ...]] = (
     (f"{_CALLBACKS}:AsyncCallbackManagerForLLMRun", "on_llm_error", fail_model, False),
 )
 
+# The loop has these in hand while it runs: a run ends though the hooks were taken out meanwhile.
+_OUTLIVES: Final = (exit_loop, aexit_loop)
+
 # Without one of these the others are of no use.
 _CORE: Final = (enter_loop, exit_loop, aenter_loop, aexit_loop, tick, run_task, arun_task)
 
@@ -323,7 +328,7 @@ def install(patches: Patches) -> None:
     """
     writes_key = option("langgraph", "checkpoints", ("untouched", "linked")) == "linked"
     errors = find("langgraph.errors")
-    _runs.GraphRun.is_exact = True
+    _runs.GraphRun.is_exact = _runs.GraphRun.is_followed = True
     spans.keepers.append(innermost)
     spans.outcomes.update(
         {getattr(errors, name): end for name, end in _OUTCOMES.items() if hasattr(errors, name)}
@@ -348,7 +353,7 @@ def install(patches: Patches) -> None:
         )
     for owner, name, wrapper, may_lack in hooks:
         try:
-            patches.wrap(find(owner), name, wrapper)
+            patches.wrap(find(owner), name, wrapper, outlives=wrapper in _OUTLIVES)
         except (ImportError, AttributeError):
             if wrapper is after_tick:
                 _runs.GraphRun.is_exact = False
@@ -371,6 +376,7 @@ def _has(owner: str, name: str) -> bool:
 def forget() -> None:
     """Take back what `install` told the core."""
     _callbacks.forget()
+    _runs.GraphRun.is_followed = False
     spans.keepers.remove(innermost)
     errors = find("langgraph.errors")
     for name in _OUTCOMES:

@@ -51,9 +51,12 @@ class GraphRun:
         turns: LLM calls that were open when their task ended, by LangChain's id.
         is_exact: Whether this version of LangGraph tells who wrote what. Where it does
             not, a task is taken to follow from all tasks of the step before.
+        is_followed: Whether the hooks are in. A run that ends when they are not is one of
+            which the rest was not seen.
     """
 
     is_exact: ClassVar[bool] = True
+    is_followed: ClassVar[bool] = True
 
     __slots__ = (
         "_begun",
@@ -361,6 +364,11 @@ class GraphRun:
         if self._start is not None:
             _pauses.ended(loop, self._left(is_paused=status == "paused"))
         self._let_go()
+
+    @guarded
+    def leave_out(self) -> None:
+        """Say that what came last is not in the trace."""
+        self.activation.run.flag("given_up")
 
     @guarded
     def entered(self, loop: Any) -> None:

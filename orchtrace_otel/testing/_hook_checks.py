@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from abc import ABC
 from contextlib import contextmanager
 from importlib.metadata import requires
@@ -105,6 +106,35 @@ class HookChecks(AdapterTeams, ABC, kit=True):
             self.must(not came, f"{scenario} by {way}() must not be traced any more", came)
 
     @check
+    def test_a_run_that_is_open_then_ends(self) -> None:
+        """A run that goes on after the adapter was taken out ends every span that it began.
+
+        Troubleshooting: what ends a run must be in hand before it begins, such as a frame of
+        ours, or a hook that `Patches.wrap(..., outlives=True)` put in.
+        """
+        self.skip_unless("can_wait", "an agent cannot await there")
+
+        async def take_out() -> None:
+            is_waiting, may_end = asyncio.Event(), asyncio.Event()
+
+            async def wait() -> None:
+                is_waiting.set()
+                await may_end.wait()
+
+            with adapters.alone(self.make_adapter()):
+                running = asyncio.ensure_future(self.ainvoke(self.waiting(wait)))
+                await asyncio.wait_for(is_waiting.wait(), 60)
+            may_end.set()
+            await running
+
+        with watch() as watched:
+            asyncio.run(take_out())
+        still = [*watched.captured.open.values()]
+        self.must(not still, "a run must end every span, though its hooks are out", still)
+        found = len(watched.captured.traces)
+        self.must(found == 1, "a run that ends when its hooks are out must give a trace", found)
+
+    @check
     def test_wrappers_of_others_survive(self) -> None:
         """What another tool has wrapped around ours stays, works, and traces nothing.
 
@@ -187,9 +217,11 @@ def _recording_patches() -> Generator[list[tuple[Any, str, Any]], None, None]:
     wrapped: list[tuple[Any, str, Any]] = []
     wrap, replace = adapters.Patches.wrap, adapters.Patches.replace
 
-    def noting_wrap(self: adapters.Patches, owner: Any, name: str, wrapper: Any) -> None:
+    def noting_wrap(
+        self: adapters.Patches, owner: Any, name: str, wrapper: Any, **options: Any
+    ) -> None:
         before = _held(owner, name)
-        wrap(self, owner, name, wrapper)
+        wrap(self, owner, name, wrapper, **options)
         wrapped.append((owner, name, before))
 
     def noting_replace(self: adapters.Patches, owner: Any, name: str, value: Any) -> None:

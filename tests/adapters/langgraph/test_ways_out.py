@@ -11,6 +11,10 @@ from langgraph.errors import GraphRecursionError
 from langgraph.graph import START, StateGraph
 from typing_extensions import TypedDict
 
+import orchtrace_otel as orchtrace
+from orchtrace_langgraph import _tasks
+from orchtrace_otel.testing import capture
+
 
 class State(TypedDict, total=False):
     log: Annotated[list[str], operator.add]
@@ -175,3 +179,44 @@ def _graph(name, node):
     graph.add_node("node", node)
     graph.set_entry_point("node")
     return graph.compile(name=name)
+
+
+@pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])
+@pytest.mark.parametrize("steps", range(1, 6))
+def test_a_run_ends_though_the_hooks_are_taken_out(read, steps, is_async):
+    """Whenever that is: the host gets the rest, and the trace says that it was not seen."""
+    inner = StateGraph(State)
+    inner.add_node("inner", lambda state: {"log": ["inner"]})
+    inner.add_edge(START, "inner")
+    graph = StateGraph(State)
+    for name, node in (("a", lambda state: {"log": ["a"]}), ("sub", inner.compile())):
+        graph.add_node(name, node)
+    graph.add_edge(START, "a")
+    graph.add_edge("a", "sub")
+    graph = graph.compile()
+    options = {"stream_mode": "tasks", "subgraphs": True}
+    wanted = len([*graph.stream({"log": []}, **options)])
+
+    async def stream():
+        handle, count = orchtrace.instrument("langgraph"), 0
+        async for _ in graph.astream({"log": []}, **options):
+            count += 1
+            if count == steps:
+                handle.uninstrument()
+        return count
+
+    with capture() as captured:
+        if is_async:
+            assert asyncio.run(stream()) == wanted
+        else:
+            with orchtrace.instrument("langgraph"):
+                chunks = graph.stream({"log": []}, **options)
+                for _ in range(steps):
+                    next(chunks)
+            assert steps + len([*chunks]) == wanted
+        assert graph.invoke({"log": []}) == {"log": ["a", "a", "inner"]}
+    assert (captured.open, captured.ended_twice) == ({}, [])
+    trace = captured.trace
+    assert read.stop(trace) == ("information_complete", "ok", None)
+    assert trace.stop["flags"] == ["given_up"]
+    assert _tasks.waiting == {}

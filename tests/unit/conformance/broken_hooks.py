@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 from orchtrace_otel.adapter import Patches
 from tests.unit.conformance.crew import SEAMS, Tool
-from tests.unit.conformance.crew_adapter import CrewAdapter
+from tests.unit.conformance.crew_adapter import CrewAdapter, Playing
 from tests.unit.conformance.crew_kit import Broken
 
 
@@ -65,7 +65,20 @@ class AsksForMore(CrewAdapter):
     requires: ClassVar[Mapping[str, str]] = {"langgraph": ">=0.2,<2"}
 
 
+class LosesHold(CrewAdapter):
+    """Ends nothing once it is out."""
+
+    def uninstrument(self) -> None:
+        super().uninstrument()
+        self.is_out = True
+
+    def close_crew(self, playing: Playing | None, error: BaseException | None) -> None:
+        if not getattr(self, "is_out", False):
+            super().close_crew(playing, error)
+
+
 BROKEN: list[Broken] = [
+    ("test_a_run_that_is_open_then_ends", LosesHold, "must end every span"),
     ("test_signatures_are_kept", HidesSignatures, "Tool.call must look like ('call',"),
     ("test_instrumenting_twice_is_once", StaysIn, "in once"),
     ("test_uninstrument_restores_the_originals", StaysIn, "must be the original"),

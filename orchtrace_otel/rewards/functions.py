@@ -25,6 +25,9 @@ all the rest.
 
 WHOSE: Final = "a reward function"
 
+_ONE: Final = ("orchestrator", "team")
+"""Units of which a run has one."""
+
 
 class WrongAnswerError(TypeError):
     """A reward function returned what is no reward; its text holds names and classes only."""
@@ -105,7 +108,7 @@ def apply(trace: Trace, functions: Iterable[RewardFunction]) -> tuple[list[Rewar
             continue
         contract = contract_of(function)
         for reward in rewards:
-            fault = reward.fault or contract.fault(reward.value)
+            fault = reward.fault or contract.fault(reward.value) or unaddressed(reward)
             if fault is None:
                 found.append(reward)
             else:
@@ -125,6 +128,18 @@ def _asked(
     except Exception as error:  # noqa: BLE001 - the user's own code; its failure costs its reward alone
         tell_failure(function, error, flag)
     return None
+
+
+def unaddressed(reward: Reward) -> str | None:
+    """Say what must hold of a reward for one of several that does not name it; None where it does.
+
+    Example:
+        >>> unaddressed(Reward(id="r", component="tone", value=1.0, unit="agent"))
+        'target must say which agent it is for, as the key of a mapping does'
+    """
+    if reward.target is not None or reward.unit in _ONE:
+        return None
+    return f"target must say which {reward.unit} it is for, as the key of a mapping does"
 
 
 def tell_failure(function: object, error: Exception, flag: str) -> None:

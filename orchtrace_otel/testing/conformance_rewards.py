@@ -11,7 +11,7 @@ from typing import ClassVar, Final
 
 from orchtrace_otel.model import ESTIMATORS, FAMILIES, UNITS, Reward, Trace
 from orchtrace_otel.rewards.contract import PLAIN, Contract, Twin, contract_of
-from orchtrace_otel.rewards.functions import RewardResult, call
+from orchtrace_otel.rewards.functions import RewardResult, call, unaddressed
 from orchtrace_otel.testing._kit import ConformanceError, Kit, check
 from orchtrace_otel.testing._samples import foreign_traces, odd_traces, own_traces
 
@@ -74,6 +74,7 @@ class RewardConformance(Kit, ABC, kit=True):
                 is_known = all(word in table for word, table in known)
                 self.must(is_known, f"{what} must say family, unit and estimator", words)
                 self.must(reward.is_sound, f"{what} must hold its types in all fields", reward)
+                self.must(unaddressed(reward) is None, f"{what} must say whose it is", reward)
 
     @check
     def test_it_is_pure(self) -> None:

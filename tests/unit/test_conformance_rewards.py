@@ -117,6 +117,7 @@ def test_each_builtin_keeps_its_contract(one) -> None:
                     value=value,
                     family=one.contract.family,
                     unit=one.contract.unit,
+                    target=name,
                     estimator=one.contract.estimator,
                 )
                 for name, value in sorted(values)
@@ -172,6 +173,10 @@ def adds_floats(trace):
     return sum(event.t * 0.1 for event in trace.events)
 
 
+def names_nobody(trace):
+    return Reward(id="r", component="tone", value=1.0, unit="agent")
+
+
 def errs_without_end(trace):
     return Reward(id=trace.trace_id, component="odd", value=1.0, se=math.inf)
 
@@ -218,6 +223,7 @@ BROKEN = [
     ("test_it_says_something", says_nothing, "one of the traces must have a reward"),
     ("test_rewards_are_whole", divides_by_nothing, "must be finite, came nan"),
     ("test_rewards_are_whole", invents_families, "('R9', 'team', 'outcome')"),
+    ("test_rewards_are_whole", names_nobody, "'tone' must say whose it is"),
     ("test_rewards_are_whole", errs_without_end, "must hold its types in all fields"),
     ("test_it_is_pure", counts_calls, "the same rewards again"),
     ("test_it_is_pure", leaves_marks, "must stay as it was"),

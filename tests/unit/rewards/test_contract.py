@@ -93,6 +93,15 @@ def test_a_number_out_of_its_range_is_absent_and_flagged(fork3, value):
     assert scored.flags == ("reward_failed:odd",)
 
 
+def test_a_number_for_one_of_several_that_is_not_named_is_absent_and_flagged(fork3):
+    """It would be nobody's, and say so nowhere; the orchestrator and the team need no name."""
+    tone = reward(unit="agent", family="R2")(lambda trace: 1.0)
+    calm = reward(unit="orchestrator", family="R7")(lambda trace: 0.5)
+    scored = score(fork3, [("tone", tone), ("calm", calm)])
+    assert [(one.component, one.value) for one in mine(scored)] == [("calm", 0.5)]
+    assert scored.flags == ("reward_failed:tone",)
+
+
 def test_declaring_leaves_the_function_as_it_is():
     """The decorator gives back the function itself, with its contract beside it."""
 

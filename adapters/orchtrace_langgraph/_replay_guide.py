@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from orchtrace_langgraph._causes import PUSH
-from orchtrace_langgraph._framework import find
+from orchtrace_langgraph._framework import COMMAND, find, is_a
 from orchtrace_langgraph._graphs import BRANCH
 from orchtrace_langgraph._replay_edits import edited, hides, instead_of
 from orchtrace_langgraph._replay_history import History, follow
@@ -117,14 +117,15 @@ class Replay:
         change, parts = self._change, self._parts(node)
         key = (node, step, path, True)
         if parts & change.without or self._is_beyond(node, path):
-            return Turn(key, given, says=self._nothing(node, step, path))
+            return Turn(key, given, says=self._going_on(node, step, path, None))
         for part in parts & change.edits.keys():
-            return Turn(key, given, says=instead_of(change.edits[part]))
+            says = self._going_on(node, step, path, change.edits[part])
+            return Turn(key, given, says=says)
         unread = self._dependencies(slots)
         touched = ({slot for slot, _ in slots} | unread) & change.touched
         if self.history.packet(path) is not None:
             if touched & change.without:
-                return Turn(key, given, says=self._nothing(node, step, path))
+                return Turn(key, given, says=self._going_on(node, step, path, None))
             for player in touched & change.edits.keys():
                 return Turn(key, change.edits[player])
         else:
@@ -160,22 +161,36 @@ class Replay:
         most = self._change.edits.get(capacity)
         return most is not None and self.history.rank(path) >= int(most)
 
-    def _nothing(self, node: str, step: int, path: Path) -> Callable[[Any], Any]:
-        """Return what a node that says nothing returns: where it goes, if it says so itself."""
+    def _going_on(self, node: str, step: int, path: Path, edit: Any) -> Callable[[Any], Any]:
+        """Return what a node returns that says something else, or with None nothing.
+
+        Where it went by a command it goes again, unless the edit itself is one.
+        """
+        says = instead_of(edit)
+        went = self._went(node, step, path)
+        if not went:
+            return says
+
+        def say_and_go(given: Any) -> Any:
+            said = says(given)
+            is_told = is_a(said, COMMAND)
+            return said if is_told else find(COMMAND)(update=said, goto=went)
+
+        return say_and_go
+
+    def _went(self, node: str, step: int, path: Path) -> list[str]:
+        """Return where a node went by a command in the record, then or when it first ran."""
         if self._facts.routes(node):
-            return lambda _: None
+            return []
         before = self._record.find(step, node, path) or next(
             (w for works in self._record.works.values() for w in works if w.node == node), None
         )
         drawn = self._facts.drawn(node)
-        went = [
+        return [
             channel.removeprefix(BRANCH)
             for channel, _ in (before.writes if before is not None else ())
             if channel.startswith(BRANCH) and channel not in drawn
         ]
-        if not went:
-            return lambda _: None
-        return lambda _: find("langgraph.types:Command")(goto=went)
 
     def _hide(self, node: str, step: int, slots: list[tuple[Slot, Work]]) -> None:
         """Remember what a node must not read, or reads otherwise, from now on."""

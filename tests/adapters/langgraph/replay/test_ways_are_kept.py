@@ -13,7 +13,8 @@ from langgraph.graph import START, StateGraph  # pyright: ignore[reportMissingTy
 from langgraph.types import Command, RetryPolicy
 
 import orchtrace_otel as orchtrace
-from orchtrace_otel.replay import Part, Player, Slot, find_reads, is_replaying
+from orchtrace_langgraph import LangGraphAdapter
+from orchtrace_otel.replay import Change, Part, Player, Slot, find_reads, is_replaying
 from orchtrace_otel.testing import Captured
 from tests.adapters.langgraph.replay.teams import (
     AGENTS,
@@ -87,6 +88,31 @@ def test_a_node_that_is_taken_out_goes_where_it_went(traced: Captured, calls: Ca
     orchtrace.counterfactual(trace, target, [Part("agent", "critic")], score=score, replays=2)
     assert answers == ["xxxxxxx"] * 2
     assert calls.taken() == {}
+
+
+@pytest.mark.parametrize(
+    ("edit", "rounds"),
+    [
+        ({"notes": ["more"]}, 3),
+        (lambda state: {"notes": [state["draft"]]}, 3),
+        (lambda _: Command(goto="end", update={"notes": ["enough"]}), 1),
+    ],
+    ids=["update", "function", "command"],
+)
+def test_a_node_that_is_edited_goes_where_it_went(
+    traced: Captured, calls: Calls, edit: Any, rounds: int
+) -> None:
+    """What it says otherwise does not end the run; a command of the edit's own counts."""
+    trace, target = ran(traced, loop(calls), {"draft": ""})
+    found: list[tuple[int, bool]] = []
+
+    def score(state: Any) -> float:
+        found.append((len(state["notes"]), "answer" in state))
+        return 1.0
+
+    replayer: Any = LangGraphAdapter().replayer(target, trace, score)
+    replayer.value(Change(edits={Part("agent", "critic"): edit}), 0)
+    assert found == [(rounds, True)]
 
 
 def test_a_graph_inside_hands_over_in_replays_too(traced: Captured, calls: Calls) -> None:

@@ -33,7 +33,7 @@ from orchtrace_otel.exporter import TraceExporter, dropped_by, open_exporter
 from orchtrace_otel.metrics import Metrics, global_metrics
 from orchtrace_otel.model import Trace
 from orchtrace_otel.pipeline import Pipeline
-from orchtrace_otel.provider import log_events, made_here
+from orchtrace_otel.provider import log_events, made_here, refused
 from orchtrace_otel.rewards import RewardFunction, RewardResult
 from orchtrace_otel.sampling import RecordOurs
 from orchtrace_otel.settings import Settings
@@ -142,8 +142,8 @@ def configure(  # noqa: PLR0913 - one keyword a part that can be replaced
             evaluations = _evaluations(logger_provider, settings)
             provider = _provider(tracer_provider, settings, meter_provider)
             metrics = None if meter_provider is None else Metrics(meter_provider)
-            undo.pop_all()  # what was opened is in use from here on
             _follow_from_now(provider, settings, opened, functions, evaluations, metrics)
+            undo.pop_all()  # what was opened is in use from here on
 
 
 def _follow_from_now(  # noqa: PLR0913 - what `configure` takes, made
@@ -379,9 +379,9 @@ def _provider(
     if not isinstance(existing, trace.ProxyTracerProvider):
         return _sdk(existing)
     made, exporters = made_here(settings, meter_provider)
-    trace.set_tracer_provider(made)
     for exporter in exporters:
         _add_span_exporter(made, exporter)
+    trace.set_tracer_provider(made)
     return made
 
 
@@ -409,7 +409,10 @@ def _add_span_exporter(provider: TracerProvider, exporter: SpanExporter) -> None
         if _is_otlp(known) and _is_otlp(exporter):
             exporter.shutdown()
             return
-    provider.add_span_processor(BatchSpanProcessor(exporter))
+    try:
+        provider.add_span_processor(BatchSpanProcessor(exporter))
+    except ValueError as error:
+        raise refused(error) from error
 
 
 def _is_otlp(exporter: SpanExporter) -> bool:

@@ -100,7 +100,7 @@ def log_events(settings: Settings) -> LogEvents | None:
         try:
             made.add_log_record_processor(BatchLogRecordProcessor(cast("Any", exporter)))
         except ValueError as error:
-            raise _refused(error) from error
+            raise refused(error) from error
     return LogEvents(made, exporters)
 
 
@@ -111,10 +111,11 @@ def _made(meter_provider: MeterProvider | None) -> TracerProvider:
     try:
         return TracerProvider(**options)
     except ValueError as error:
-        raise _refused(error) from error
+        raise refused(error) from error
 
 
-def _refused(error: ValueError) -> ConfigError:
+def refused(error: ValueError) -> ConfigError:
+    """Return what to raise where the SDK does not take what a variable holds."""
     return ConfigError(f"OpenTelemetry refuses its environment: {error}; correct or unset it")
 
 

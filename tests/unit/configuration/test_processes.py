@@ -106,16 +106,27 @@ def test_what_otel_variables_ask_of_a_provider_made_here_is_done_or_said(
     assert said in run(TEAM + EXPORTERS, **environment)
 
 
-def test_what_the_sdk_refuses_of_its_environment_is_an_error_of_ours() -> None:
-    """As for any other wrong variable; it names it, and no provider is set."""
+@pytest.mark.parametrize(
+    ("environment", "what"),
+    [
+        ({"OTEL_SPAN_LINK_COUNT_LIMIT": "many"}, "OTEL_SPAN_LINK_COUNT_LIMIT"),
+        # less than a batch, which has 512 unless said
+        ({"OTEL_TRACES_EXPORTER": "console", "OTEL_BSP_MAX_QUEUE_SIZE": "100"}, "max_queue_size"),
+        ({"OTEL_LOGS_EXPORTER": "console", "OTEL_BLRP_MAX_QUEUE_SIZE": "100"}, "max_queue_size"),
+    ],
+)
+def test_what_the_sdk_refuses_of_its_environment_is_an_error_of_ours(
+    environment: dict[str, str], what: str
+) -> None:
+    """As for any other wrong variable; it says what, and no provider is set."""
     code = """
 try:
     orchtrace.configure(exporters=[])
 except orchtrace.ConfigError as error:
     print(error, type(trace.get_tracer_provider()).__name__)
 """
-    said = run(TEAM + code, OTEL_SPAN_LINK_COUNT_LIMIT="many")
-    assert "OTEL_SPAN_LINK_COUNT_LIMIT" in said
+    said = run(TEAM + code, **environment)
+    assert what in said
     assert said.endswith("ProxyTracerProvider\n")
 
 

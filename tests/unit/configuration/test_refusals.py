@@ -7,9 +7,10 @@ from opentelemetry import trace as otel_trace
 from opentelemetry._logs import LoggerProvider
 from opentelemetry.metrics import MeterProvider
 from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 import orchtrace_otel as orchtrace
-from orchtrace_otel import configuration
+from orchtrace_otel import configuration, spans
 from orchtrace_otel.model import Trace
 from tests.keeping import Kept
 from tests.unit.configuration.teams import team
@@ -114,6 +115,18 @@ def test_what_was_opened_before_a_refusal_is_let_go_of(
     with pytest.raises(orchtrace.ConfigError):
         orchtrace.configure(tracer_provider=provider, **arguments)
     assert (made.shutdowns, own.shutdowns) == (1, 0)
+
+
+def test_what_the_sdk_refuses_of_an_exporter_of_spans_changes_nothing(
+    provider: TracerProvider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its queue is made when everything else is there already, which is let go of."""
+    made = Kept()
+    monkeypatch.setattr(configuration, "open_exporter", lambda _: made)
+    monkeypatch.setenv("OTEL_BSP_MAX_QUEUE_SIZE", "100")
+    with pytest.raises(orchtrace.ConfigError, match="max_queue_size"):
+        orchtrace.configure(tracer_provider=provider, exporters=["kept:x", InMemorySpanExporter()])
+    assert (made.shutdowns, spans.is_configured()) == (1, False)
 
 
 def test_a_wrong_variable_is_refused(

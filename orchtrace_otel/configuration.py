@@ -26,7 +26,7 @@ from orchtrace_otel._arguments import check_judge
 from orchtrace_otel._guard import asked, warn_once
 from orchtrace_otel.content.capture import Capture
 from orchtrace_otel.content.key import key_of
-from orchtrace_otel.content.setup import set_up, wanted
+from orchtrace_otel.content.setup import recorder_for, switch_to, wanted
 from orchtrace_otel.errors import ConfigError
 from orchtrace_otel.evaluation import Evaluations
 from orchtrace_otel.exporter import TraceExporter, dropped_by, open_exporter
@@ -136,14 +136,19 @@ def configure(  # noqa: PLR0913 - one keyword a part that can be replaced
     with ExitStack() as undo:
         opened = _opened(named if named is not None else _kept(settings), undo)
         key = settings.key or _key_of(settings.store)
-        recorder = None if capture is None else set_up(capture, settings.key)
-        gate.use_key(key if recorder is None or recorder.key is None else recorder.key)
+        recorder = None if capture is None else recorder_for(capture, settings.key)
         with _lock:
             evaluations = _evaluations(logger_provider, settings)
+            if _now is None or evaluations is not _now.evaluations:
+                undo.callback(evaluations.shutdown)
             provider = _provider(tracer_provider, settings, meter_provider)
             metrics = None if meter_provider is None else Metrics(meter_provider)
             _follow_from_now(provider, settings, opened, functions, evaluations, metrics)
             undo.pop_all()  # what was opened is in use from here on
+            # Last: a host that goes on after a refusal must not have its content captured.
+            gate.use_key(key if recorder is None or recorder.key is None else recorder.key)
+            if capture is not None:
+                switch_to(recorder)
 
 
 def _follow_from_now(  # noqa: PLR0913 - what `configure` takes, made

@@ -79,14 +79,24 @@ def set_up(capture: Capture, key: str | None) -> Recorder | None:
         ConfigError: If the store cannot be used.
         MissingDependencyError: If what it needs is not installed.
     """
-    recorder: Recorder | None = None
-    if capture.mode != NO_CONTENT:
-        folder = open_folder(capture.store) if capture.in_store and capture.store else None
-        recorder = _recorder(capture, folder, key)
+    recorder = recorder_for(capture, key)
+    switch_to(recorder)
+    return recorder
+
+
+def recorder_for(capture: Capture, key: str | None) -> Recorder | None:
+    """Return what would capture as `capture` says; None where nothing is to be. See `set_up`."""
+    if capture.mode == NO_CONTENT:
+        return None
+    folder = open_folder(capture.store) if capture.in_store and capture.store else None
+    return _recorder(capture, folder, key)
+
+
+def switch_to(recorder: Recorder | None) -> None:
+    """Capture with `recorder` from now on; what did so before is shut down."""
     before = gate.use(recorder)
     if before is not None:
         before.shutdown(_SHUTDOWN_SECONDS)
-    return recorder
 
 
 def _recorder(capture: Capture, folder: Folder | None, key: str | None) -> Recorder:

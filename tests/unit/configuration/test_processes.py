@@ -2,6 +2,7 @@
 
 import json
 import os
+from pathlib import Path
 
 import pytest
 
@@ -128,6 +129,22 @@ except orchtrace.ConfigError as error:
     said = run(TEAM + code, **environment)
     assert what in said
     assert said.endswith("ProxyTracerProvider\n")
+
+
+def test_a_refusal_captures_no_content_and_leaves_no_thread(tmp_path: Path) -> None:
+    """A host that goes on without us, or tries again, has nothing of what it asked for."""
+    code = """
+import os, threading
+from orchtrace_otel import content
+wanted = {"mode": "EVENT_ONLY", "store": os.environ["STORE"]}
+for _ in range(2):
+    try:
+        orchtrace.configure(exporters=[], content=wanted)
+    except orchtrace.ConfigError:
+        print(content.active(), threading.active_count())
+"""
+    environment = {"OTEL_SPAN_LINK_COUNT_LIMIT": "many", "OTEL_LOGS_EXPORTER": "console"}
+    assert run(TEAM + code, STORE=str(tmp_path), **environment) == "None 1\nNone 1\n"
 
 
 LATE = """

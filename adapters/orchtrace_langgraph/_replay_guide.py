@@ -130,7 +130,8 @@ class Replay:
                 return Turn(key, change.edits[player])
         else:
             self._hide(node, step, slots)
-        recorded = None if touched else self.history.recorded(node, path)
+        is_other = touched or self._reads_otherwise(node, step, path)
+        recorded = None if is_other else self.history.recorded(node, path)
         if recorded is not None:
             is_changed = bool(self._kept(node, path) & change.anew)
             return Turn((node, step, path, is_changed), given, writes=recorded.writes)
@@ -203,11 +204,22 @@ class Replay:
                 new = edited(work.writes, self._change.edits[player], self._facts.keeps)
                 self._hidden.setdefault(node, []).append(_Hidden(work, new, step))
 
+    def _hidden_from(self, node: str, step: int, *, is_sent: bool) -> list[_Hidden]:
+        return [one for one in self._hidden.get(node, ()) if one.since < step or not is_sent]
+
+    def _reads_otherwise(self, node: str, step: int, path: Path) -> bool:
+        """Whether what a node must not read is in the state that it, or its router, finds."""
+        is_sent = self.history.packet(path) is not None
+        if is_sent and not self._facts.routes(node):
+            return False
+        hidden = self._hidden_from(node, step, is_sent=is_sent)
+        return any(self.history.is_held(one.work, node) for one in hidden)
+
     def _masked(self, turn: Turn, config: Mapping[str, Any]) -> Turn:
         """Return a turn in which a node reads the state without what is hidden from it."""
         node, step, path, _ = turn.key
         is_sent = self.history.packet(path) is not None
-        hidden = [one for one in self._hidden.get(node, ()) if one.since < step or not is_sent]
+        hidden = self._hidden_from(node, step, is_sent=is_sent)
         if not hidden:
             return turn
         names = {name for one in hidden for name, _ in one.work.writes} & self._facts.keeps.keys()

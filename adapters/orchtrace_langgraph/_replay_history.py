@@ -102,6 +102,12 @@ class History:
             return None
         return self._record.find(self._step, node, path)
 
+    def is_held(self, work: Work, node: str) -> bool:
+        """Return whether what a task wrote is part of what a node reads now."""
+        channels: Any = self._facts.nodes[node].channels
+        read = (channels,) if isinstance(channels, str) else channels
+        return any(one is work for name in read for one in self._written.get(name, ()))
+
     def channel(self, name: str, hide: Callable[[Work], list[Any] | None], since: int) -> Any:
         """Return a channel as if some had not written it, or something else.
 

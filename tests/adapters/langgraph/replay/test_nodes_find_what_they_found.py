@@ -55,6 +55,37 @@ def test_a_router_finds_what_its_own_node_wrote(traced: Captured) -> None:
     assert routed == [["blue"]]
 
 
+def test_a_message_stays_hidden_from_who_reads_it_again(traced: Captured) -> None:
+    """In its later rounds the reader works anew on a state without it, whoever else wrote."""
+
+    class Heard(TypedDict):
+        findings: list[str]
+
+    seen: list[list[str]] = []
+
+    def bob(state: Heard) -> Update:
+        seen.append(state["findings"])
+        return {"notes": ["heard"]}
+
+    graph: Any = StateGraph(State)
+    graph.add_node("ann", says("red"))
+    graph.add_node("bob", bob, input_schema=Heard)
+    graph.add_node("cid", lambda _: {"topics": []})
+    graph.add_edge(START, "ann")
+    graph.add_edge("ann", "bob")
+    graph.add_edge("bob", "cid")
+    graph.add_conditional_edges("cid", more_notes, {True: "bob", False: END})
+    trace, target = ran(traced, graph.compile(checkpointer=InMemorySaver()), {"notes": []})
+    assert seen == [["red"], ["red"]]
+    seen.clear()
+    without(trace, target, Slot("ann", "bob", 1))
+    assert seen == [[], []]
+
+
+def more_notes(state: State) -> bool:
+    return len(state["notes"]) < 2
+
+
 def test_a_packet_is_worked_on_by_one_who_does_not_read_a_message(traced: Captured) -> None:
     """A node that once reads the state, and then gets packets, works on these."""
     given: list[Any] = []

@@ -157,7 +157,11 @@ def _skip_wrappers(team: Team) -> None:
             for name in held.pop(holder):
                 del acts[name]
     passed = {team.lead}  # of spawns alone an agent may hold itself, or one that holds it
-    while len(inside := held.get(team.lead, [])) == 1 and inside[0] in held.keys() - passed:
+    while (
+        len(inside := held.get(team.lead, [])) == 1
+        and inside[0] in held
+        and inside[0] not in passed
+    ):
         del acts[inside[0]]
         team.lead = inside[0]
         passed.add(team.lead)

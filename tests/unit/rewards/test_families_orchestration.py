@@ -158,6 +158,18 @@ def test_messages_make_siblings_dependent(make_event):
     assert picked(both, "independence", "messages_used") == [0.6667, 1]
 
 
+def test_siblings_that_take_no_time_may_lead_into_each_other(make_event):
+    """Where clocks are coarse all happens at once: such a pair counts once, too."""
+    trace = team(
+        make_event,
+        ("A", 1, 1),
+        ("B", 1, 1),
+        ("C", 3, 4),
+        edges=(Edge("A.open", "B.close", "message"), Edge("B.open", "A.close", "message")),
+    )
+    assert picked(trace, "independence", "serial_collapse") == [0.6667, -1]
+
+
 def test_beyond_a_bound_pairs_are_absent_and_nothing_else(make_event):
     """Pairs grow by the square; a run with very many assignments says nothing of them."""
     lives = [(f"a{number}", number, number + 1) for number in range(MOST + 1)]

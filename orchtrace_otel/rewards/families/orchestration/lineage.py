@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from itertools import pairwise
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from orchtrace_otel.rewards.facts import Facts
 from orchtrace_otel.rewards.families.assignments import Assignments, assignments, lasting
-from orchtrace_otel.rewards.families.orchestration.parallel import peak_of_agents
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -35,9 +35,9 @@ def sibling_pairs(facts: Facts) -> Pairs | None:
     let the other begin. None on cycles, and with more than `MOST` assignments.
     """
     found = facts.share(assignments)
-    siblings: defaultdict[str | None, list[int]] = defaultdict(list)
-    for number, _, _ in facts.share(lasting):
-        siblings[found.parents[number]].append(number)
+    siblings: defaultdict[str | None, dict[int, tuple[int, int]]] = defaultdict(dict)
+    for number, start, end in facts.share(lasting):
+        siblings[found.parents[number]][number] = (start, end)
     groups = [group for group in siblings.values() if len(group) > 1]
     if not groups:
         return Pairs(0, 0)
@@ -48,8 +48,7 @@ def sibling_pairs(facts: Facts) -> Pairs | None:
         return Pairs(pairs, pairs)
     reached = _carry(facts, found.opened)
     ends = [0 if closed is None else reached[closed] for closed in found.closed]
-    overlaps = not facts.is_timed or facts.share(peak_of_agents) > 1
-    return Pairs(pairs, sum([_connected(group, ends, overlaps=overlaps) for group in groups]))
+    return Pairs(pairs, sum([_connected(group, ends, facts) for group in groups]))
 
 
 def _in_turn(
@@ -82,12 +81,18 @@ def _carry(facts: Facts, opened: Iterable[int | None]) -> Sequence[int]:
     return reached
 
 
-def _connected(group: Sequence[int], ends: Sequence[int], *, overlaps: bool) -> int:
+def _connected(group: Mapping[int, tuple[int, int]], ends: Sequence[int], facts: Facts) -> int:
     mask = sum([1 << number for number in group])
     before = {number: ends[number] & (mask ^ 1 << number) for number in group}
     count = sum([bits.bit_count() for bits in before.values()])
     # Only what goes on at once can lead into each other; such a pair was counted twice.
-    return count - _mutual(before) if overlaps else count
+    is_serial = facts.is_timed and not _touch(group.values())
+    return count if is_serial else count - _mutual(before)
+
+
+def _touch(spans: Iterable[tuple[int, int]]) -> bool:
+    """Whether one begins before, or just when, another is over."""
+    return any(later[0] <= earlier[1] for earlier, later in pairwise(sorted(spans)))
 
 
 def _mutual(before: Mapping[int, int]) -> int:

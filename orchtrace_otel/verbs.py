@@ -30,7 +30,7 @@ from orchtrace_otel.spans import Activation, Block, Interval, Run, Scope, Value
 
 def current_run() -> Run | None:
     """Return the run that is current here: its `.id` and `.trace_id`; None outside."""
-    activation = spans.current()
+    activation = spans.current() or spans.join_run()
     return None if activation is None else activation.run
 
 
@@ -435,7 +435,7 @@ def _came(given: object) -> str:
 
 def _recording() -> Scope | None:
     context = otel_context.get_current()
-    scope = spans.scope_of(context)
+    scope = spans.scope_of(context) or spans.join_run()
     if scope is None or not scope.run.is_recording or scope.run.is_closed:
         return None
     return None if spans.is_suppressed(context) else scope

@@ -1,18 +1,19 @@
-"""How a run begins: with a root of its own here, or below one in another process."""
+"""How a run begins: with a root of its own here, below one in another process, or in a fork."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Final
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
 
 from opentelemetry import context as otel_context
 from opentelemetry import trace
-from opentelemetry.sdk.trace.id_generator import RandomIdGenerator
-from opentelemetry.trace import SpanContext
+from opentelemetry.trace import Span, SpanContext
 
 from orchtrace_otel import attributes as a
 from orchtrace_otel._guard import guarded, warn_once
+from orchtrace_otel.forking import afresh_in_children
 from orchtrace_otel.model import plain_text
 from orchtrace_otel.sampling import weight_of
 from orchtrace_otel.spans._activation import Activation, Elsewhere
@@ -28,8 +29,10 @@ from orchtrace_otel.spans._tracing import (
     watchers,
 )
 
+if TYPE_CHECKING:
+    from opentelemetry.context import Context
+
 _SPAN_ID: Final = re.compile("(?!0{16})[0-9a-f]{16}")
-_IDS: Final = RandomIdGenerator()
 
 
 @guarded
@@ -146,7 +149,8 @@ def join_run() -> Activation | None:
     """Return the activation elsewhere that the current context comes from, if any.
 
     With the run id in tracestate, what is called here belongs to the caller's run:
-    it gets no root, and its first cause is the span that called. That run is in another
+    it gets no root, and its first cause is the span that called. It is one activation for all
+    that happens under that span. That run is in another
     process, or in this one, where the host handed on a span and not the context. A task
     of this process that outlived its run comes from nowhere else: what begins in it is not
     that run's.
@@ -164,6 +168,30 @@ def join_run() -> Activation | None:
     scope = scope_of(context)
     if scope is not None and scope.run.id == run_id and not scope.run.is_remote:
         return None
+    known = _joined_under(span)
+    if known is not None and known.run.id == run_id and _goes_on(known.run, where):
+        return known
+    joined = _join(where, span, context, run_id)
+    with suppress(TypeError):  # a span of another make, which has no room
+        vars(span)[_JOINED] = joined
+    return joined
+
+
+_JOINED: Final = "_orchtrace_joined"
+"""Where a span, such as a server's, keeps what stands for the caller: what is called under it one
+after another would else be strangers that know nothing of each other."""
+
+
+def _goes_on(run: Run, where: Tracing) -> bool:
+    return run.tracing is where and not run.is_closed
+
+
+def _joined_under(span: Span) -> Elsewhere | None:
+    known = getattr(span, _JOINED, None)
+    return known if isinstance(known, Elsewhere) else None
+
+
+def _join(where: Tracing, span: Span, context: Context, run_id: str) -> Elsewhere:
     run = None if where.observer is None else where.observer.find(run_id)
     if run is not None:
         return Elsewhere(run, span, context)
@@ -173,13 +201,34 @@ def join_run() -> Activation | None:
             "orchtrace gives no advice in runs whose root is in another process, since only a "
             "part of them is seen here; call advise() where the run begins",
         )
+    remote = span.get_span_context()
     run = Run(where, "")
     run.is_remote = True
     run.trace_id = format(remote.trace_id, "032x")
     run.id = run_id
-    # Two processes, or two calls from one span, must not mint one instance id.
-    ids = getattr(where.tracer, "id_generator", None) or _IDS
-    run.where = f"{ids.generate_span_id():016x}."
-    run.root = Elsewhere(run, span, context)
+    run.settle_apart()
+    run.root = joined = Elsewhere(run, span, context)
     run.is_recording = remote.trace_flags.sampled
-    return run.root
+    return joined
+
+
+class _Child:
+    """A forked process that goes on in the run in which it was forked.
+
+    It has copies of the agents there, which live on in its parent and in other children.
+    """
+
+    def start_afresh(self) -> None:
+        """Have what is called from now on be lives of their own."""
+        context = otel_context.get_current()
+        scope = scope_of(context) or _joined_under(trace.get_current_span(context))
+        around = None if scope is None else scope.activation
+        if around is not None:
+            around.run.settle_apart()
+        while around is not None:
+            around.idle = None
+            around = around.parent
+
+
+_CHILD: Final = _Child()
+afresh_in_children(_CHILD)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import time
 import weakref
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
+from opentelemetry.sdk.trace.id_generator import RandomIdGenerator
 from opentelemetry.trace import Status, StatusCode
 
 from orchtrace_otel import attributes as a
@@ -23,6 +24,8 @@ from orchtrace_otel.spans._tracing import Follower, Tracing, Value, Watcher, rec
 if TYPE_CHECKING:
     from orchtrace_otel.model import Reward, Trace
     from orchtrace_otel.spans._interval import Scope
+
+_IDS: Final = RandomIdGenerator()
 
 
 class Run:
@@ -147,6 +150,15 @@ class Run:
         number = self._instances.get(agent, 0) + 1
         self._instances[agent] = number
         return f"{agent}#{self.where}{number}"
+
+    def settle_apart(self) -> None:
+        """Have its instances be others than those of other processes from now on.
+
+        Two processes, or two calls from one span, must not mint one instance id.
+        """
+        ids = getattr(self.tracing.tracer, "id_generator", None) or _IDS
+        self.where = f"{ids.generate_span_id():016x}."
+        self.objects.clear()
 
     def flag(self, name: str) -> None:
         """Say that something of the run was lost."""

@@ -22,7 +22,7 @@ from tests.trees import recording, tree
 CHILD = textwrap.dedent("""
     import json, sys
     import orchtrace_otel as orchtrace
-    from opentelemetry import context, propagate
+    from opentelemetry import context, propagate, trace
     from orchtrace_otel.testing import capture
 
     @orchtrace.tool
@@ -39,6 +39,11 @@ CHILD = textwrap.dedent("""
         if ways == "extract":
             with orchtrace.extract(headers):
                 ids = [remote(), remote()]
+        elif ways == "instrumented":
+            request = propagate.extract(headers)
+            with trace.get_tracer("server").start_as_current_span("GET /", request):
+                ids = [remote(), remote()]
+                assert orchtrace.current_run().id == ids[0]
         else:
             token = context.attach(propagate.extract(headers))
             ids = [remote()]
@@ -95,13 +100,14 @@ def put_together(captured: Captured, answer: dict[str, Any]) -> Any:
     return build(captured.trace.trace_id, records)
 
 
-def test_a_run_goes_on_in_another_process() -> None:
-    """With inject and extract the callee's agents belong to the caller's run, as if called here."""
+@pytest.mark.parametrize("way", ["extract", "instrumented"])
+def test_a_run_goes_on_in_another_process(way: str) -> None:
+    """The callee's agents belong to the caller's run, and follow as if they were called here."""
     answers: list[dict[str, Any]] = []
 
     @orchtrace.agent
     def caller() -> None:
-        answers.append(in_another_process(orchtrace.inject(), "extract"))
+        answers.append(in_another_process(orchtrace.inject(), way))
 
     @orchtrace.team
     def team() -> None:

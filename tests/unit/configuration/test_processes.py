@@ -369,3 +369,52 @@ print("parent", orchtrace.flush(5), len(kept.traces))
         )
         == "child True 0\nparent True 1\n"
     )
+
+
+FORKED_LIVES = """
+import os
+import orchtrace_otel as orchtrace
+from opentelemetry import propagate, trace
+from orchtrace_otel.testing import capture
+
+@orchtrace.agent
+def worker(): pass
+
+def lives():
+    worker()
+    print(captured.spans[-1].attributes["orchtrace.agent.instance_id"], flush=True)
+
+def fork():
+    worker()
+    pids = []
+    for _ in range(2):
+        pid = os.fork()
+        if pid == 0:
+            lives()
+            os._exit(0)
+        pids.append(pid)
+    assert [os.waitpid(pid, 0)[1] for pid in pids] == [0, 0]
+    lives()
+
+@orchtrace.team
+def office():
+    return orchtrace.inject()
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+@pytest.mark.parametrize(
+    "place",
+    [
+        "orchtrace.team(fork)()",
+        "with orchtrace.extract(office()): fork()",
+        "with trace.get_tracer('server').start_as_current_span("
+        "'GET /', propagate.extract(office())): fork()",
+    ],
+)
+def test_forked_children_have_agents_of_their_own(place: str) -> None:
+    """A copy of an agent is another life of it, in the parent's run and in a caller's."""
+    said = run(FORKED_LIVES + f"with capture() as captured:\n    {place}\n").splitlines()
+    assert len(said) == 3
+    assert {life.partition("#")[0] for life in said} == {"worker"}
+    assert len(set(said)) == 3

@@ -27,6 +27,8 @@ _ROLES: Final[Mapping[str, str]] = {
     "function": "tool",
     "developer": "developer",
 }
+_CALLS: Final = frozenset({"tool_use", "tool_call", "function_call"})
+"""Types of blocks that say once more which tools are called."""
 MESSAGE: Final = "langchain_core.messages:ToolMessage"
 """What tools answer with that are called by a model."""
 
@@ -49,7 +51,7 @@ def shape(given: Any) -> Mapping[str, Any]:
     parts = [
         messages.block(one)
         for one in _blocks(held["content"])
-        if not (calls and isinstance(one, dict) and cast("Any", one).get("type") == "tool_use")
+        if not (calls and isinstance(one, dict) and cast("Any", one).get("type") in _CALLS)
     ]
     thought = _thought(held)
     if thought:

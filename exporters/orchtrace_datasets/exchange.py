@@ -11,6 +11,7 @@ from typing import Any, Final, TypeAlias
 
 from orchtrace_datasets.provenance import Sampled
 from orchtrace_otel.datasets import Call
+from orchtrace_otel.tables.turns import CUT
 
 Json: TypeAlias = dict[str, Any]
 
@@ -18,8 +19,7 @@ _FINISHED: Final[Mapping[str, str]] = {
     "stop": "stop",
     "end_turn": "stop",
     "stop_sequence": "stop",
-    "length": "length",
-    "max_tokens": "length",
+    **dict.fromkeys(CUT, "length"),
     "tool_calls": "tool_calls",
     "tool_use": "tool_calls",
     "content_filter": "content_filter",

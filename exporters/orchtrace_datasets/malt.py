@@ -12,9 +12,7 @@ from collections.abc import Iterator
 from statistics import fmean
 from typing import NamedTuple
 
-import orjson
-
-from orchtrace_datasets.pairs import state_of
+from orchtrace_datasets.pairs import answer_of, state_of
 from orchtrace_otel.datasets import Call, Dropped, Group
 
 _GOOD = 0.5
@@ -44,7 +42,7 @@ def judged(group: Group, threshold: float) -> Iterator[Judged | Dropped]:
         if call.run.label.value is None:
             yield Dropped(call.run.label.missing or "no_reward", call.run.id, call.id)
             continue
-        answer = state_of(call) + b"\0" + orjson.dumps(call.completion)
+        answer = state_of(call) + b"\0" + answer_of(call)
         answers.setdefault(answer, []).append(call)
     for calls in answers.values():
         outcomes = {call.run.id: float((call.run.label.value or 0) >= threshold) for call in calls}

@@ -14,8 +14,8 @@ from typing import Any, ClassVar
 import orjson
 
 from orchtrace_datasets.openai_messages import messages
-from orchtrace_datasets.pairs import state_of
-from orchtrace_otel.datasets import Call, Dropped, Group, Need, Outcome, Record, Writer
+from orchtrace_datasets.pairs import by_state, of_answers
+from orchtrace_otel.datasets import Call, Dropped, Group, Need, Outcome, Writer
 
 
 class OpenaiRft(Writer):
@@ -32,22 +32,14 @@ class OpenaiRft(Writer):
 
     def records(self, group: Group) -> Iterator[Outcome]:
         """Return a row for each prompt that ends with a user's message."""
-        states: dict[bytes, list[Call]] = {}
+        asked: list[Call] = []
         for call in group.calls:
             if not call.prompt or call.prompt[-1]["role"] != "user":
                 yield Dropped("unwritable", call.run.id, call.id)
-                continue
-            states.setdefault(state_of(call), []).append(call)
-        for calls in states.values():
-            yield Record(
-                _row(group, calls),
-                [call.run.id for call in calls],
-                [call.id for call in calls],
-                sum(call.run.weight for call in calls),
-                calls[0].label.missing,
-                _best(calls).label.value,
-                group.task_id,
-            )
+            else:
+                asked.append(call)
+        for calls in by_state(asked).values():
+            yield of_answers(calls, _row(group, calls), _best(calls).label.value)
 
 
 def _row(group: Group, calls: list[Call]) -> dict[str, Any]:

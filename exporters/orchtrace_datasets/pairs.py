@@ -7,7 +7,7 @@ such pairs are `confounded`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
@@ -75,7 +75,54 @@ def _length(call: Call) -> int:
 
 def state_of(call: Call) -> bytes:
     """Return what the call's policy saw, and which part it played, as bytes to compare."""
-    return orjson.dumps([call.role or call.agent, call.prompt, call.tools])
+    return orjson.dumps([call.role or call.agent, _numbered(call.prompt), call.tools])
+
+
+def answer_of(call: Call) -> bytes:
+    """Return what a call's policy wrote, as bytes to compare."""
+    return orjson.dumps(_numbered(call.completion))
+
+
+def _numbered(said: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Number the calls of tools: servers make up another id for each, whatever is called."""
+    numbers: dict[str | None, int] = {}
+    return [_with_numbers(one, numbers) for one in said]
+
+
+def _with_numbers(said: Mapping[str, Any], numbers: dict[str | None, int]) -> Mapping[str, Any]:
+    calls: list[dict[str, Any]] = said.get("tool_calls") or []
+    if calls:
+        asked = [{**one, "id": numbers.setdefault(one.get("id"), len(numbers))} for one in calls]
+        return {**said, "tool_calls": asked}
+    if said["role"] == "tool":
+        answered = said.get("tool_call_id")
+        return {**said, "tool_call_id": numbers.setdefault(answered, len(numbers))}
+    return said
+
+
+def by_state(calls: Iterable[Call]) -> dict[bytes, list[Call]]:
+    """Return calls by what their policy saw, in order."""
+    states: dict[bytes, list[Call]] = {}
+    for call in calls:
+        states.setdefault(state_of(call), []).append(call)
+    return states
+
+
+def of_answers(
+    calls: Sequence[Call], data: Mapping[str, Any], label: float | None = None
+) -> Record:
+    """Make a record of all answers to one prompt; a run counts once, however often it answered."""
+    runs = {call.run.id: call.run for call in calls}
+    is_labelled = any(call.label.value is not None for call in calls)
+    return Record(
+        data,
+        [call.run.id for call in calls],
+        [call.id for call in calls],
+        sum(run.weight for run in runs.values()),
+        None if is_labelled else calls[0].label.missing,
+        label,
+        str(calls[0].row["task_id"]),
+    )
 
 
 def pairs(group: Group) -> Iterator[Pair | Dropped]:
@@ -85,10 +132,7 @@ def pairs(group: Group) -> Iterator[Pair | Dropped]:
     """
     guards = Guards(group.job.number("length_ratio", 2), group.job.number("cost_ratio", 0))
     how = group.job.choice("pairs", ("matched", "all"))
-    states: dict[bytes, list[Call]] = {}
-    for call in group.calls:
-        states.setdefault(state_of(call), []).append(call)
-    for calls in states.values():
+    for calls in by_state(group.calls).values():
         yield from _of_state(calls, guards, how, group.job.margin)
 
 
@@ -100,7 +144,7 @@ def _of_state(
     confounded: set[int] = set()
     for chosen, rejected in _candidates(ranked, how):
         margin = _value(chosen) - _value(rejected)
-        if margin <= 0 or margin < least or chosen.completion == rejected.completion:
+        if margin <= 0 or margin < least or answer_of(chosen) == answer_of(rejected):
             continue
         both = {id(chosen), id(rejected)}
         if guards.is_confounded(chosen, rejected):

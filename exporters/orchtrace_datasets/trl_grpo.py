@@ -7,8 +7,8 @@ from typing import ClassVar
 
 import orjson
 
-from orchtrace_datasets.pairs import state_of
-from orchtrace_otel.datasets import Call, Group, Need, Outcome, Record, Writer
+from orchtrace_datasets.pairs import by_state, of_answers
+from orchtrace_otel.datasets import Group, Need, Outcome, Writer
 
 
 class TrlGrpo(Writer):
@@ -27,10 +27,7 @@ class TrlGrpo(Writer):
 
     def records(self, group: Group) -> Iterator[Outcome]:
         """Return a row for each prompt, with all its answers."""
-        states: dict[bytes, list[Call]] = {}
-        for call in group.calls:
-            states.setdefault(state_of(call), []).append(call)
-        for calls in states.values():
+        for calls in by_state(group.calls).values():
             first = calls[0]
             data = {
                 "prompt": first.prompt,
@@ -40,10 +37,4 @@ class TrlGrpo(Writer):
                 "logged_completions": [orjson.dumps(call.completion).decode() for call in calls],
                 "logged_rewards": [call.label.value for call in calls],
             }
-            yield Record(
-                data,
-                [call.run.id for call in calls],
-                [call.id for call in calls],
-                sum(call.run.weight for call in calls),
-                group=group.task_id,
-            )
+            yield of_answers(calls, data)

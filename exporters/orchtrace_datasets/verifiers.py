@@ -11,6 +11,7 @@ from orchtrace_datasets.provenance import SETTINGS, sampled, spared, version_spa
 from orchtrace_datasets.stretches import Stretch, stretches
 from orchtrace_datasets.verifiers_nodes import Nodes, is_typed, messages
 from orchtrace_otel.datasets import Call, Dropped, Group, Need, Outcome, Record, Run, Writer
+from orchtrace_otel.tables.turns import CUT
 
 Json: TypeAlias = dict[str, Any]
 
@@ -20,8 +21,7 @@ _FINISHED: Final = {
     "stop": "stop",
     "end_turn": "stop",
     "stop_sequence": "stop",
-    "length": "length",
-    "max_tokens": "length",
+    **dict.fromkeys(CUT, "length"),
     "tool_calls": "tool_calls",
     "function_call": "tool_calls",
     "tool_use": "tool_calls",
@@ -53,7 +53,7 @@ class Verifiers(Writer):
         **groups.SETTINGS,
     }
     loses: ClassVar[tuple[str, ...]] = (
-        "names of messages, and parts of messages that are no text",
+        "names of messages",
         "which tokens of a prompt belong to which message: all stand on the answer's node",
         "links between agents, with `-s traces=instance`: they are in `info`, by trace and node",
     )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeAlias
 import orjson
 
 from orchtrace_datasets.conversations import Conversation, conversations
-from orchtrace_datasets.pairs import state_of
+from orchtrace_datasets.pairs import by_state, of_answers
 from orchtrace_datasets.provenance import version_span
 from orchtrace_datasets.stretches import NAMES, Stretch, compared
 from orchtrace_datasets.verl_files import VerlRows
@@ -80,20 +80,8 @@ class Verl(Writer):
 
 
 def _prompts(group: Group) -> Iterator[Record]:
-    states: dict[bytes, list[Call]] = {}
-    for call in group.calls:
-        states.setdefault(state_of(call), []).append(call)
-    for state, calls in states.items():
-        runs = {call.run.id: call.run for call in calls}
-        labelled = any(call.label.value is not None for call in calls)
-        yield Record(
-            _prompt(state, calls, group),
-            [call.run.id for call in calls],
-            [call.id for call in calls],
-            sum(run.weight for run in runs.values()),
-            None if labelled else calls[0].label.missing,
-            group=group.task_id,
-        )
+    for state, calls in by_state(group.calls).items():
+        yield of_answers(calls, _prompt(state, calls, group))
 
 
 def _prompt(state: bytes, calls: list[Call], group: Group) -> Json:

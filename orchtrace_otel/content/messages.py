@@ -101,15 +101,30 @@ def media(one: Mapping[str, Any]) -> Part:
 
 
 def _thought(one: Mapping[str, Any]) -> Part:
-    return reasoning(one.get("thinking") or one.get("reasoning") or one.get("text"))
+    said: Any = one.get("thinking") or one.get("reasoning") or one.get("text")
+    # Some give what was thought as blocks of text; of what they keep to themselves, nothing.
+    blocks: Any = said or one.get("summary")
+    if is_a(blocks, list):
+        said = "\n".join(block["text"] for block in blocks if _is_text(block))
+    return reasoning(said or "")
+
+
+def _is_text(block: Any) -> bool:
+    return is_a(block, dict) and is_a(block.get("text"), str)
 
 
 _BLOCKS: Final[Mapping[str, Callable[[Mapping[str, Any]], Part]]] = {
-    "text": lambda one: text(one.get("text")),
+    **dict.fromkeys(
+        ("text", "input_text", "output_text"),
+        lambda one: text(one.get("text")),
+    ),
     "thinking": _thought,
     "reasoning": _thought,
     "tool_use": lambda one: tool_call(one.get("id"), one.get("name"), one.get("input")),
-    **dict.fromkeys(("image_url", "image", "input_audio", "audio", "file", "video"), media),
+    "tool_result": lambda one: tool_response(one.get("tool_use_id"), one.get("content")),
+    **dict.fromkeys(
+        ("image_url", "image", "input_image", "input_audio", "audio", "file", "video"), media
+    ),
 }
 """What reads a block, by its type in the request of a provider."""
 
@@ -125,14 +140,15 @@ def of_chat(given: Any) -> Mapping[str, Any]:
         return message("user", parts(given))
     role, content = given.get("role", "user"), given.get("content")
     role = role if is_a(role, str) else _role(role)
-    if role == "tool":
+    if role in {"tool", "function"}:
         held = [tool_response(given.get("tool_call_id"), content)]
         return message("tool", held, given.get("name"))
     held = parts(content)
     thought = given.get("reasoning_content") or given.get("reasoning")
     if thought:
         held.insert(0, reasoning(thought))
-    for call in given.get("tool_calls") or ():
+    one = given.get("function_call")
+    for call in given.get("tool_calls") or ([one] if one else ()):
         asked: Any = call.get("function", call) if is_a(call, dict) else {}
         held.append(tool_call(call.get("id"), asked.get("name"), asked.get("arguments")))
     return message(role, held, given.get("name"))
@@ -156,7 +172,7 @@ def look_at_chat(given: Any) -> tuple[Any, ...]:
         given.get("name"),
         given.get("tool_call_id"),
         given.get("reasoning_content") or given.get("reasoning"),
-        given.get("tool_calls") or None,
+        given.get("tool_calls") or given.get("function_call") or None,
     )
 
 

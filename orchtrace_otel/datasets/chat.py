@@ -7,7 +7,7 @@ result, `tool_call_id`. A message with several results becomes several messages.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias, cast
 
 import orjson
 
@@ -29,6 +29,49 @@ def chat(messages: Iterable[Mapping[str, Any]], *, reasoning: bool = True) -> li
     return [said for message in messages for said in _said(message, reasoning=reasoning)]
 
 
+def is_chat(message: Mapping[str, Any]) -> bool:
+    """Whether chat messages of texts, thoughts, calls of tools and results say all of a message.
+
+    Example:
+        >>> is_chat({"role": "user", "parts": [{"type": "uri", "uri": "https://host/tide.png"}]})
+        False
+    """
+    return all(_is_chat(part) for part in message.get("parts", ()))
+
+
+def _is_chat(part: Mapping[str, Any]) -> bool:
+    kind = part.get("type")
+    if kind == "tool_call_response":
+        return not _blocks(_response(part)) or _texts(_response(part)) is not None
+    if kind in {"text", "reasoning"}:
+        return isinstance(part.get("content", ""), str | None)
+    return kind == "tool_call"
+
+
+def _response(part: Mapping[str, Any]) -> Any:
+    return part.get("response", part.get("result"))
+
+
+def _blocks(response: Any) -> list[Json]:
+    """Return the blocks of a provider's make that a result is; none where it is a value."""
+    held: list[Any] = [*response] if isinstance(response, list) else []
+    are_blocks = all(
+        isinstance(one, dict) and str(cast("Json", one).get("type")) in _BLOCK for one in held
+    )
+    return held if are_blocks else []
+
+
+_BLOCK: Final = frozenset({"text", "input_text", "image", "image_url", "input_image", "document"})
+"""Types of the blocks that a tool's result is made of."""
+
+
+def _texts(response: Any) -> str | None:
+    """Return the text of a result of blocks that are texts; None for any other."""
+    blocks = _blocks(response)
+    texts = [one["text"] for one in blocks if isinstance(one.get("text"), str)]
+    return "".join(texts) if blocks and len(texts) == len(blocks) else None
+
+
 def _said(message: Mapping[str, Any], *, reasoning: bool) -> Iterator[Json]:
     parts: list[Any] = []
     for part in message.get("parts", ()):
@@ -41,8 +84,9 @@ def _said(message: Mapping[str, Any], *, reasoning: bool) -> Iterator[Json]:
 
 
 def _result(part: Mapping[str, Any]) -> Json:
-    response = part.get("response", part.get("result"))
-    return _clean({"role": "tool", "content": _text(response), "tool_call_id": part.get("id")})
+    response, texts = _response(part), _texts(_response(part))
+    said = _text(response) if texts is None else texts
+    return _clean({"role": "tool", "content": said, "tool_call_id": part.get("id")})
 
 
 def _one(message: Mapping[str, Any], parts: Iterable[Any], *, reasoning: bool) -> Json:
@@ -55,7 +99,7 @@ def _one(message: Mapping[str, Any], parts: Iterable[Any], *, reasoning: bool) -
             texts.append(content)
         elif kind == "tool_call":
             calls.append(_call(part))
-        elif kind == "reasoning" and reasoning:
+        elif kind == "reasoning" and reasoning and content:
             thought.append(str(content))
     said: Json = {"role": str(message.get("role", "user")), "content": "".join(texts)}
     if calls:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from orchtrace_otel.datasets.chat import is_chat
 from orchtrace_otel.datasets.runs import Call, Dropped, Group, Run
 from orchtrace_otel.datasets.writer import Need, Writer
 from orchtrace_otel.errors import ContentError
@@ -13,6 +14,7 @@ from orchtrace_otel.errors import ContentError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from orchtrace_otel.content.turn import TurnContent
     from orchtrace_otel.datasets.job import Job
 
 
@@ -105,13 +107,22 @@ def _lacks_content(call: Call, *, job: Job) -> str | None:
     if not call.has_content or job.content is None:
         return "no_content"
     content = call.content
-    if not content.completion or not any(message.get("parts") for message in content.completion):
+    if not any(said.get(key) for said in call.completion for key in _WRITTEN):
         return "no_completion"
     # What was taken out of a prompt, the policy does without; what it wrote is to be learned
     # as it wrote it, and after the whole prompt.
     if content.completion[0].get("flags") or any(_is_cut(one) for one in content.prompt):
         return "redacted"
-    return None
+    return _is_unwritable(content)
+
+
+_WRITTEN: Final = ("content", "tool_calls", "reasoning_content")
+
+
+def _is_unwritable(content: TurnContent) -> str | None:
+    """Leave out what is read beside words: without it the words are an answer to something else."""
+    told = (*content.prompt, *content.completion[:1])
+    return None if all(is_chat(message) for message in told) else "unwritable"
 
 
 def _is_cut(message: Mapping[str, Any]) -> bool:
@@ -124,7 +135,9 @@ def _lacks_tokens(call: Call, *, job: Job) -> str | None:
     tokens = call.tokens
     if not tokens.ids or not tokens.prompt_ids:
         return "redacted" if tokens.why_absent == "redacted" else "no_token_ids"
-    return None if tokens.provenance == "exact" or job.retokenised else "retokenised"
+    if tokens.provenance != "exact" and not job.retokenised:
+        return "retokenised"
+    return _is_unwritable(call.content)
 
 
 def _lacks_logprobs(call: Call, *, job: Job) -> str | None:

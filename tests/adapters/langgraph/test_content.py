@@ -366,6 +366,15 @@ UNLIKE = [
 ]
 
 
+@pytest.mark.parametrize("kind", ["tool_use", "tool_call", "function_call"])
+def test_a_call_of_a_tool_that_a_block_names_too_is_one(kind: str) -> None:
+    """As Anthropic, the Responses API and LangChain's own blocks put it beside the words."""
+    block = {"type": kind, "id": "c", "name": "look", "arguments": "{}"}
+    message = AIMessage(["x", block], tool_calls=[CALL])
+    kinds = [part["type"] for part in _content.shape(message)["parts"]]
+    assert kinds == ["text", "tool_call"]
+
+
 def test_messages_that_are_unlike_look_unlike() -> None:
     """What is known of one is never taken for the other, be they equal in all but one thing."""
     known: dict[Any, Any] = {}

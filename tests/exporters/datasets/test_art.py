@@ -6,7 +6,10 @@ tests/trainers/test_art.py asks ART itself.
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+
+import pytest
 
 from tests.exporting import exported, lineage
 from tests.nested import nested
@@ -113,3 +116,24 @@ def test_a_thousand_runs_are_a_group_for_each_task_and_role(thousand, tmp_path: 
     report, rows = exported(tmp_path, store, made, format="art")
     assert (len(rows), report.check.calls) == (300, {})
     assert sum(len(row["trajectories"]) for row in rows) == 3_000
+
+
+@pytest.mark.parametrize("reason", ["MAX_TOKENS", "model_length", "length", "max_tokens"])
+@pytest.mark.parametrize("name", ["art", "verifiers"])
+def test_a_limit_that_cut_an_answer_is_told_in_the_trainers_word(
+    tmp_path: Path, name: str, reason: str
+) -> None:
+    """Whatever the provider calls it."""
+    recorder = Recorder(tmp_path)
+    call = {"tokens": tokens("x"), "finish_reason": reason}
+    runs = [
+        recorder.run(
+            number,
+            [Call("a", [text("user", "?")], [text("assistant", "x")], **call)],
+            task="tide",
+            reward=float(number),
+        )
+        for number in (1, 2)
+    ]
+    _, rows = exported(tmp_path, recorder.store, runs, format=name)
+    assert '"finish_reason": "length"' in json.dumps(rows)

@@ -15,6 +15,7 @@ from orchtrace_otel.model import Trace
 from tests.recorded import Call, Recorder, many, siblings, text, tokens, write
 
 FORMATS = ("trl-dpo", "trl-grpo", "trl-kto", "trl-reward", "trl-rollout", "trl-sft-tokens")
+Json = dict[str, Any]
 ASKED = [text("user", "How high is the tide?")]
 
 
@@ -102,6 +103,36 @@ def test_all_pairs_can_be_asked_for(tmp_path: Path) -> None:
     runs = answers(recorder, ("one", 0.1), ("two", 0.9), ("six", 0.1))
     _, rows = exported(tmp_path, recorder, runs, format="trl-dpo", settings={"pairs": "all"})
     assert [row["margin"] for row in rows] == [0.8, 0.8]
+
+
+def test_ids_that_servers_make_up_for_calls_of_tools_tell_no_answers_apart(tmp_path: Path) -> None:
+    """What was read is the same under other ids, and so is what was called."""
+    recorder = Recorder(tmp_path)
+
+    def called(number: str, what: str) -> Json:
+        call = {"type": "tool_call", "id": number, "name": "look", "arguments": {"what": what}}
+        return {"role": "assistant", "parts": [call]}
+
+    def result(number: str) -> Json:
+        answer = {"type": "tool_call_response", "id": number, "response": "3 m"}
+        return {"role": "tool", "parts": [answer]}
+
+    def run(number: int, what: str, reward: float) -> Trace:
+        first = f"call_{number}"
+        read = [*ASKED, called(first, "tide"), result(first)]
+        call = Call("scout", read, [called(f"next_{number}", what)], role="executor")
+        return recorder.run(number, [call], task="tide", reward=reward)
+
+    runs = [run(1, "moon", 1.0), run(2, "moon", 0.0)]
+    report, rows = exported(tmp_path, recorder, runs, format="trl-dpo")
+    assert (rows, report.check.calls) == ([], {"no_margin": 2})
+    _, (row,) = exported(tmp_path, recorder, [*runs, run(3, "wind", 0.5)], format="trl-grpo")
+    assert row["logged_rewards"] == [1.0, 0.0, 0.5]
+    _, (row,) = exported(tmp_path, recorder, [runs[0], run(3, "wind", 0.5)], format="trl-dpo")
+    assert [one["tool_calls"][0]["id"] for one in (row["prompt"][1], *row["chosen"])] == [
+        "call_1",
+        "next_1",
+    ]
 
 
 def test_answers_that_differ_in_length_are_no_pair(tmp_path: Path) -> None:
@@ -224,6 +255,20 @@ def test_a_prompt_carries_what_was_answered_and_earned(tmp_path: Path) -> None:
     assert row["logged_rewards"] == [0.1, 0.9]
     assert [json.loads(one)[0]["content"] for one in row["logged_completions"]] == ["one", "two"]
     assert row["task_id"] == "tide"
+
+
+@pytest.mark.parametrize("name", ["trl-grpo", "openai-rft"])
+def test_a_run_that_asked_one_prompt_several_times_counts_once(tmp_path: Path, name: str) -> None:
+    """In the weight, which says for how many runs the prompt stands; one label is enough."""
+    recorder = Recorder(tmp_path)
+    calls = [Call("scout", ASKED, said(words), reward=1.0) for words in ("one", "two")]
+    bare = [] if name == "trl-grpo" else [Call("scout", ASKED, said("six"))]
+    run = recorder.run(1, [*bare, *calls], task="tide", weight=4.0)
+    report, _ = exported(tmp_path, recorder, [run], format=name)
+    (file,) = tmp_path.glob("out-*/lineage.jsonl")
+    (row,) = map(json.loads, file.read_text().splitlines())
+    assert (row["weight"], row["label_missing"]) == (4.0, None)
+    assert not report.check.unlabelled
 
 
 def test_tokens_are_those_that_were_sampled_with_their_mask(tmp_path: Path) -> None:

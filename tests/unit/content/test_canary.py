@@ -56,11 +56,13 @@ def ask(run: spans.Run | None, answer: str) -> None:
     if run is None or recorder is None:
         return
     interval = spans.open_turn(run.root, "model")
+    odd = [{"type": "image_url", "image_url": {"url": f"http://u:{KEY}@h/"}},
+           {"type": "odd", "odd": {KEY: KEY}}]  # fmt: skip
+    # Neither what is redacted nor what is no text gets into data sets: one call is plain.
+    more = odd if answer == KEY else []
     given = [
         {"role": "system", "content": f"use {KEY}", "name": KEY},
-        {"role": "user", "content": [{"type": "text", "text": KEY},
-                                     {"type": "image_url", "image_url": {"url": f"http://u:{KEY}@h/"}},
-                                     {"type": "odd", "odd": {KEY: KEY}}]},
+        {"role": "user", "content": [{"type": "text", "text": KEY}, *more]},
         {"role": "assistant", "content": None, "reasoning_content": KEY, "tool_calls": [
             {"id": KEY, "function": {"name": "look", "arguments": f'{{"q": "{KEY}"}}'}}]},
         {"role": "tool", "tool_call_id": KEY, "content": KEY},

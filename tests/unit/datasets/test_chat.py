@@ -6,6 +6,7 @@ import doctest
 import json
 import pkgutil
 from importlib import import_module
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -14,8 +15,10 @@ from hypothesis import strategies as st
 import orchtrace_datasets
 import orchtrace_otel.datasets
 import orchtrace_otel.tables
-from orchtrace_otel.datasets.chat import chat, tool_schemas
+from orchtrace_otel.content.messages import of_chat
+from orchtrace_otel.datasets.chat import chat, is_chat, tool_schemas
 
+Json = dict[str, Any]
 MODULES = sorted(
     f"{package.__name__}.{module.name}"
     for package in (orchtrace_otel.datasets, orchtrace_otel.tables, orchtrace_datasets)
@@ -64,6 +67,89 @@ def test_several_results_of_one_message_are_messages_of_their_own() -> None:
         {"role": "tool", "content": "3 m", "tool_call_id": "c1"},
         {"role": "tool", "content": '{"phase":"full"}', "tool_call_id": "c2"},
     ]
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (
+            {"role": "user", "content": [{"type": "input_text", "text": "How high?"}]},
+            {"role": "user", "content": "How high?"},
+        ),
+        (
+            {
+                "role": "user",
+                "content": [
+                    {
+                        "type": "tool_result",
+                        "tool_use_id": "c1",
+                        "content": [{"type": "text", "text": "3 "}, {"type": "text", "text": "m"}],
+                    }
+                ],
+            },
+            {"role": "tool", "content": "3 m", "tool_call_id": "c1"},
+        ),
+        (
+            {"role": "tool", "tool_call_id": "c1", "content": [{"type": "text", "text": "3 m"}]},
+            {"role": "tool", "content": "3 m", "tool_call_id": "c1"},
+        ),
+        (
+            {"role": "function", "name": "look", "content": "3 m"},
+            {"role": "tool", "content": "3 m"},
+        ),
+        (
+            {"role": "assistant", "function_call": {"name": "look", "arguments": "{}"}},
+            {
+                "role": "assistant",
+                "content": "",
+                "tool_calls": [
+                    {"type": "function", "function": {"name": "look", "arguments": "{}"}}
+                ],
+            },
+        ),
+        (
+            {
+                "role": "assistant",
+                "content": [
+                    {"type": "reasoning", "summary": [{"type": "summary_text", "text": "hm"}]},
+                    {"type": "output_text", "text": "3 m"},
+                ],
+            },
+            {"role": "assistant", "content": "3 m", "reasoning_content": "hm"},
+        ),
+        (
+            {
+                "role": "assistant",
+                "content": [
+                    {"type": "reasoning", "id": "kept to itself", "summary": []},
+                    {"type": "text", "text": "3 m"},
+                ],
+            },
+            {"role": "assistant", "content": "3 m"},
+        ),
+    ],
+    ids=["words", "result", "result of blocks", "function", "its call", "thought", "no thought"],
+)
+def test_what_blocks_of_providers_say_comes_through(given: Json, said: Json) -> None:
+    """Results and words that a message's content holds in blocks, thoughts, older calls."""
+    message = of_chat(given)
+    assert chat([message]) == [said]
+    assert is_chat(message)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"role": "user", "content": [{"type": "image_url", "image_url": {"url": "https://h/"}}]},
+        {"role": "user", "content": [{"type": "something new", "words": "x"}]},
+        {"role": "user", "content": {"words": "x"}},
+        {"role": "tool", "tool_call_id": "c", "content": [{"type": "image", "url": "https://h/"}]},
+    ],
+    ids=["image", "unknown block", "no text", "image as a result"],
+)
+def test_what_chat_messages_cannot_say_is_told(given: Json) -> None:
+    """It would be left out, and the answer would be one to something else."""
+    assert not is_chat(of_chat(given))
 
 
 def test_thoughts_can_be_left_out() -> None:

@@ -206,3 +206,22 @@ def test_a_runs_sampling_weight_is_on_its_records(recorder: Recorder) -> None:
     """So that a trainer can undo the sampling."""
     exported(recorder, write(recorder.folder / "in", [run(recorder, weight=20.0)]))
     assert [row["weight"] for row in rows(recorder)] == [20.0]
+
+
+def test_a_call_that_read_more_than_words_is_left_out(recorder: Recorder) -> None:
+    """Its answer is one to an image that the prompt would not show."""
+    image = {"type": "uri", "modality": "image", "uri": "https://host/tide.png"}
+    seen = [{"role": "user", "parts": [{"type": "text", "content": "How high?"}, image]}]
+    calls = [
+        Call("scout", seen, SAID),
+        Call("scout", ASKED, SAID),
+    ]
+    folder = write(recorder.folder / "in", [recorder.run(1, calls)])
+    assert exported(recorder, folder).check.calls == {"unwritable": 1}
+
+
+def test_an_answer_without_a_word_is_no_completion(recorder: Recorder) -> None:
+    """Servers give an empty text, or a block of one, where the limit was nought."""
+    calls = [Call("scout", ASKED, [text("assistant", "")]), Call("scout", ASKED, SAID)]
+    report = exported(recorder, write(recorder.folder / "in", [recorder.run(1, calls)]))
+    assert report.check.calls == {"no_completion": 1}

@@ -182,6 +182,24 @@ class Handler(Call):
             opened.release()
 
 
+class Unrecorded(Call):
+    """An agent that handles a message of a run that a sampler dropped: it begins none."""
+
+    __slots__ = ("_opened",)
+
+    def __init__(self, message: Message) -> None:
+        super().__init__(set_value(_PLACE, message.place, message.below.context))
+        self._opened = message.place.opened
+        if self._opened is not None:
+            self._opened.hold()
+
+    @guarded
+    def close(self, _result: Any, _error: BaseException | None, /) -> None:
+        """Let go of the run."""
+        if self._opened is not None:
+            self._opened.release()
+
+
 class CoreHooks:
     """Wrappers of a runtime's sending, of its queue and of its agents' handling.
 
@@ -233,12 +251,9 @@ class CoreHooks:
         if found is None:
             return None
         place, scope, context = found
-        edges, facts = causes(scope, context)
-        facts[a.CHANNEL] = plain_text(topic.type)
-        activation = scope.activation
-        mark = instant(activation, "message", to=topic.type, edges=edges, attributes=facts)
-        scope.flow.here().last = mark
-        message = Message(place.below, place, activation, [("causal", mark), ("message", mark)])
+        mark = tell("message", topic, scope, context)
+        edges: list[Edge] = [("causal", mark), ("message", mark)]
+        message = Message(place.below, place, scope.activation, edges)
         self._note(runtime, kwargs, message)
         return message
 
@@ -362,6 +377,8 @@ def handled(args: Any, kwargs: Any) -> Any:
 @guarded
 def _begin(agent: Any, message: Message) -> Call | None:
     below = message.below
+    if not below.run.is_recording:
+        return Unrecorded(message)
     name = plain_text(agent.id.type)
     instance, is_new = below.of_object(name, agent)
     edges = message.edges
@@ -408,12 +425,22 @@ def caller(receiver: Any, message: object) -> tuple[Place, Scope, Context] | Non
         if run is None:
             return None
         return Place(run.root, CoreRun(run)), run.root, run.root.context
-    if not scope.run.is_recording:
-        return None
     place = context.get(_PLACE)
     if isinstance(place, Place) and place.below.run is scope.run:
         return place, scope, context
     return Place(scope.activation, None), scope, context
+
+
+def tell(verb: str, receiver: Any, scope: Scope, context: Context) -> Mark:
+    """Record that something is sent; of a run that a sampler dropped nothing is."""
+    if not scope.run.is_recording:
+        return scope.activation.opened
+    edges, facts = causes(scope, context)
+    if verb == "message":
+        facts[a.CHANNEL] = plain_text(receiver.type)
+    mark = instant(scope.activation, verb, to=receiver.type, edges=edges, attributes=facts)
+    scope.flow.here().last = mark
+    return mark
 
 
 def causes(scope: Scope, context: Context) -> tuple[list[Edge], dict[str, Value]]:

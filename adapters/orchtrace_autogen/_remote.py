@@ -20,13 +20,13 @@ from opentelemetry.trace import Link, NonRecordingSpan, SpanContext
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from orchtrace_autogen import _framework as f
-from orchtrace_autogen._core import CoreRun, Message, Place, caller, causes
+from orchtrace_autogen._core import CoreRun, Message, Place, caller, tell
 from orchtrace_otel import attributes as a
 from orchtrace_otel._guard import guarded
 from orchtrace_otel.adapter import Patches
 from orchtrace_otel.flow import Flow, Mark
 from orchtrace_otel.model import plain_text
-from orchtrace_otel.spans import Activation, Block, Run, instant, join_run
+from orchtrace_otel.spans import Activation, Block, Run, join_run
 
 MODULE: Final = "autogen_ext.runtimes.grpc._worker_runtime"
 _METADATA: Final = "get_telemetry_grpc_metadata"
@@ -127,12 +127,7 @@ class RemoteHooks:
         if found is None:
             return None
         place, scope, context = found
-        edges, facts = causes(scope, context)
-        if verb == "message":
-            facts[a.CHANNEL] = plain_text(given.type)
-        mark = instant(scope.activation, verb, to=given.type, edges=edges, attributes=facts)
-        flow = scope.flow.here()
-        flow.last = mark
+        mark = tell(verb, given, scope, context)
         opened = place.opened
         is_hosts = opened is not None and scope.activation is opened.run.root
         run = scope.run
@@ -141,7 +136,7 @@ class RemoteHooks:
         if opened is not None:
             opened.hold()
             self._open[run.id] = opened
-        return Sending(mark, opened, flow, is_hosts=is_hosts)
+        return Sending(mark, opened, scope.flow.here(), is_hosts=is_hosts)
 
     @staticmethod
     async def _follow(sending: Sending | None, wrapped: Any, args: Any, kwargs: Any) -> Any:

@@ -1,13 +1,28 @@
 """When nobody listens, or stops listening half-way, the host runs as it is."""
 
 import asyncio
+from dataclasses import dataclass
 
 import pytest
 from autogen_agentchat.teams import RoundRobinGroupChat
-from autogen_core import SingleThreadedAgentRuntime
+from autogen_core import (
+    AgentId,
+    MessageContext,
+    RoutedAgent,
+    SingleThreadedAgentRuntime,
+    TopicId,
+    TypeSubscription,
+    message_handler,
+)
 from opentelemetry.instrumentation.utils import suppress_instrumentation
 from opentelemetry.sdk.trace import TracerProvider
-from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
+from opentelemetry.sdk.trace.sampling import (
+    ALWAYS_OFF,
+    Decision,
+    ParentBased,
+    Sampler,
+    SamplingResult,
+)
 
 import orchtrace_otel as orchtrace
 from orchtrace_otel import spans
@@ -39,6 +54,68 @@ def test_sampled_out_run_is_the_hosts_own(plain) -> None:
     finally:
         spans.use(before)
     assert (team_said, agent_said) == (["go", "a 1", "b 1"], ["go", "c 1"])
+
+
+class _DropsTheFirst(Sampler):
+    """Drops the first root, and all below it."""
+
+    def __init__(self) -> None:
+        self.roots: list[str] = []
+
+    def should_sample(
+        self, parent_context, trace_id, name, kind=None, attributes=None, *_, **__
+    ) -> SamplingResult:
+        self.roots.append(name)
+        decision = Decision.RECORD_AND_SAMPLE if self.roots[1:] else Decision.DROP
+        return SamplingResult(decision, attributes)
+
+    def get_description(self) -> str:
+        return "drops the first"
+
+
+@dataclass
+class _Left:
+    turns: int
+
+
+class _Echo(RoutedAgent):
+    @message_handler
+    async def on_left(self, message: _Left, ctx: MessageContext) -> None:
+        other = "ping" if self.id.type == "pong" else "pong"
+        if message.turns > 1:
+            await self.publish_message(_Left(message.turns - 1), TopicId(other, "default"))
+        elif message.turns == 1:
+            await self.send_message(_Left(0), AgentId(other, "default"))
+        OVER.append(message.turns)
+
+
+OVER: list[int] = []
+
+
+async def _echo() -> None:
+    runtime = SingleThreadedAgentRuntime()
+    for name in ("ping", "pong"):
+        await _Echo.register(runtime, name, lambda: _Echo(""))
+        await runtime.add_subscription(TypeSubscription(name, name))
+    runtime.start()
+    await runtime.publish_message(_Left(5), TopicId("ping", "default"))
+    await runtime.stop_when_idle()
+
+
+@pytest.mark.parametrize("around", [lambda work: work, orchtrace.team("office")])
+def test_agents_of_the_core_begin_no_runs_in_one_that_is_sampled_out(around) -> None:
+    """What is sent on and on in a run that the sampler dropped belongs to that run."""
+    OVER.clear()
+    sampler = _DropsTheFirst()
+    provider = TracerProvider(sampler=ParentBased(sampler))
+    before = spans.use(spans.Tracing(provider.get_tracer("none")))
+    try:
+        with orchtrace.instrument("autogen"):
+            asyncio.run(around(_echo)())
+    finally:
+        spans.use(before)
+    assert sorted(OVER) == [0, 1, 2, 3, 4, 5]
+    assert len(sampler.roots) == 1
 
 
 def test_without_a_provider_nothing_is_traced(plain) -> None:

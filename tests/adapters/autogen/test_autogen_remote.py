@@ -106,6 +106,32 @@ with capture() as captured, orchtrace.instrument("autogen"):
 hand_over(captured)
 """
 
+DROPPED = (
+    """
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.sampling import Decision, ParentBased, Sampler, SamplingResult
+from orchtrace_otel import spans
+
+class DropsTheFirst(Sampler):
+    def should_sample(self, parent_context, trace_id, name, *_, **__):
+        roots.append(name)
+        return SamplingResult(Decision.RECORD_AND_SAMPLE if roots[1:] else Decision.DROP)
+
+    def get_description(self):
+        return "drops the first"
+
+roots = []
+provider = TracerProvider(sampler=ParentBased(DropsTheFirst()))
+spans.use(spans.Tracing(provider.get_tracer("dropped")))
+"""
+    + ECHO.partition("with capture()")[0]
+    + """
+with orchtrace.instrument("autogen"):
+    asyncio.run(main())
+print("roots", len(roots), flush=True)
+"""
+)
+
 HOST = """
 async def main():
     host = GrpcWorkerAgentRuntimeHost("127.0.0.1:" + sys.argv[1])
@@ -275,3 +301,13 @@ def test_workers_go_on_after_the_run_of_who_published(read) -> None:
         "16 orchestrator stop <- causal 1",
     ]
     assert trace.flags == ("late_spans",)
+
+
+def test_workers_begin_no_runs_in_one_that_is_sampled_out() -> None:
+    """What the sampler of who publishes has dropped is dropped wherever it goes on."""
+    process = Process(DROPPED, _free_port())
+    try:
+        process.hear("up")
+        assert process.hear("roots") == "1"
+    finally:
+        process.kill()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from orchtrace_autogen import _framework as f
 from orchtrace_autogen import _tools
 from orchtrace_autogen._core import CoreHooks
@@ -20,6 +22,9 @@ from orchtrace_autogen._telemetry import MODES, Telemetry
 from orchtrace_otel.adapter import Patches
 from orchtrace_otel.settings import option
 from orchtrace_otel.spans import outcomes
+
+if TYPE_CHECKING:
+    from opentelemetry.context import Context
 
 _labels = Labels()
 
@@ -51,6 +56,7 @@ class Hooks:
             Family(f.AgentRuntime, {}, self._remote.adopt),
         ]
         self._teams: dict[str, TeamRun] = {}
+        self._dropped: dict[str, Context] = {}
         writes_key = option("autogen", "state", ("untouched", "linked")) == "linked"
         self._resumed = Resumed(self._teams, writes_key=writes_key)
 
@@ -69,7 +75,7 @@ class Hooks:
             family.instrument()
 
     def _wrap_entries(self, patches: Patches) -> None:
-        runs = RunHooks(self._teams, _labels, self._resumed)
+        runs = RunHooks(self._teams, self._dropped, _labels, self._resumed)
         patches.wrap(f.BaseGroupChat, "run_stream", runs.team_stream)
         patches.wrap(f.BaseChatAgent, "run", runs.agent_run)
         patches.wrap(f.BaseChatAgent, "run_stream", runs.agent_stream)
@@ -83,7 +89,7 @@ class Hooks:
 
     def _wrap_messages(self, patches: Patches) -> None:
         core = CoreHooks(self._remote.message)
-        runtime = RuntimeHooks(self._teams, core)
+        runtime = RuntimeHooks(self._teams, self._dropped, core)
         patches.wrap(f.SingleThreadedAgentRuntime, "publish_message", runtime.publish)
         patches.wrap(f.SingleThreadedAgentRuntime, "send_message", runtime.send)
         patches.wrap(f.SingleThreadedAgentRuntime, "_process_publish", core.process)
@@ -113,3 +119,4 @@ class Hooks:
             family.uninstrument()
         self._patches.undo()
         self._teams.clear()
+        self._dropped.clear()

@@ -20,7 +20,7 @@ from orchtrace_autogen._team import TeamRun
 from orchtrace_autogen._work import Work, team_of
 from orchtrace_otel._guard import guarded
 from orchtrace_otel.flow import unit
-from orchtrace_otel.spans import error_type, outcome
+from orchtrace_otel.spans import error_type, is_suppressed, outcome, scope_of
 
 
 class _Entered(Call):
@@ -97,19 +97,40 @@ class TeamCall(_Entered):
         self._leave(self.entry)
 
 
+class DroppedTeam(Call):
+    """A team inside a run that a sampler dropped."""
+
+    __slots__ = ("_leave",)
+
+    def __init__(self, context: Context, leave: Callable[[], object]) -> None:
+        super().__init__(context)
+        self._leave = leave
+
+    @guarded
+    def close(self, _result: Any, _error: BaseException | None, /) -> None:
+        """Forget it."""
+        self._leave()
+
+
 class RunHooks:
     """Wrappers of the entries of teams and agents.
 
     Args:
         teams: The teams that run, by id; the runtime's hooks look them up.
+        dropped: The contexts of teams in runs that a sampler dropped, likewise.
         labels: The names that the host gave to its objects.
         resumed: What runs of teams go on from.
     """
 
     def __init__(
-        self, teams: MutableMapping[str, TeamRun], labels: Labels, resumed: Resumed
+        self,
+        teams: MutableMapping[str, TeamRun],
+        dropped: MutableMapping[str, Context],
+        labels: Labels,
+        resumed: Resumed,
     ) -> None:
         self._teams = teams
+        self._dropped = dropped
         self._labels = labels
         self._resumed = resumed
 
@@ -139,7 +160,7 @@ class RunHooks:
             links=() if link is None else (link,),
         )
         if entry is None:
-            return None
+            return self._inside_dropped(team)
         activation = entry.activation
         running = TeamRun(activation, team_of(activation.run, get_current()), self._labels)
         running.is_embedded = f.is_embedded(team)
@@ -149,13 +170,25 @@ class RunHooks:
         if before is not None and before.on_stop is not None:
             before.on_stop()
             before = None
-        if before is None and activation.run.is_recording:
+        if not activation.run.is_recording:
+            self._dropped[team_id] = activation.context
+        elif before is None:
             self._teams[team_id] = running
         return TeamCall(entry, running, functools.partial(self._leave, team, running))
+
+    def _inside_dropped(self, team: f.BaseGroupChat) -> Call | None:
+        context = get_current()
+        scope = scope_of(context)
+        if scope is None or scope.run.is_recording or is_suppressed(context):
+            return None
+        team_id = f.team_id(team)
+        self._dropped[team_id] = context
+        return DroppedTeam(context, lambda: self._dropped.pop(team_id, None))
 
     def _leave(self, team: f.BaseGroupChat, running: TeamRun, entry: Entry) -> None:
         """Follow a team no more, unless its caller left it to a runtime that goes on."""
         team_id = f.team_id(team)
+        self._dropped.pop(team_id, None)
         if self._teams.get(team_id) is not running:
             return
         link = entry.link

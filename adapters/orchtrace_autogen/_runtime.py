@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 import weakref
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from orchtrace_autogen import _framework as f
 from orchtrace_autogen._calls import Call, follow
@@ -15,6 +15,9 @@ from orchtrace_autogen._team import TeamRun
 from orchtrace_autogen._work import Work
 from orchtrace_otel._guard import guarded
 from orchtrace_otel.spans import outcome
+
+if TYPE_CHECKING:
+    from opentelemetry.context import Context
 
 
 class Turn(Call):
@@ -47,11 +50,15 @@ class RuntimeHooks:
 
     Args:
         teams: The teams that run, by id, which is the key of their agents.
+        dropped: The contexts of teams in runs that a sampler dropped, likewise.
         core: Follows messages that are not a team's.
     """
 
-    def __init__(self, teams: Mapping[str, TeamRun], core: CoreHooks) -> None:
+    def __init__(
+        self, teams: Mapping[str, TeamRun], dropped: Mapping[str, Context], core: CoreHooks
+    ) -> None:
         self._teams = teams
+        self._dropped = dropped
         self._core = core
 
     def publish(self, wrapped: Any, runtime: Any, args: Any, kwargs: dict[str, Any]) -> Any:
@@ -108,7 +115,10 @@ class RuntimeHooks:
             return wrapped(*args, **kwargs)
         team = self._teams.get(agent.id.key)
         if team is None:
-            return wrapped(*args, **kwargs)
+            context = self._dropped.get(agent.id.key)
+            work = wrapped(*args, **kwargs)
+            # What its agents call begins no runs: the host's runtime knows nothing of theirs.
+            return work if context is None else follow(lambda: Call(context), work)
         if not isinstance(agent, f.ChatAgentContainer):
             return follow(lambda: _handling(team, agent, args, kwargs), wrapped(*args, **kwargs))
         if type(args[0]) is not f.Request:

@@ -4,6 +4,9 @@ import asyncio
 from dataclasses import dataclass
 
 import pytest
+from autogen_agentchat.agents import BaseChatAgent
+from autogen_agentchat.base import Response
+from autogen_agentchat.messages import TextMessage
 from autogen_agentchat.teams import RoundRobinGroupChat
 from autogen_core import (
     AgentId,
@@ -115,6 +118,59 @@ def test_agents_of_the_core_begin_no_runs_in_one_that_is_sampled_out(around) -> 
     finally:
         spans.use(before)
     assert sorted(OVER) == [0, 1, 2, 3, 4, 5]
+    assert len(sampler.roots) == 1
+
+
+@orchtrace.agent("helper")
+def _help() -> None:
+    OVER.append(0)
+
+
+class _Asking(BaseChatAgent):
+    """An agent that asks another one, in the task of a runtime that knows of no run."""
+
+    produced_message_types = (TextMessage,)
+
+    def __init__(self, name: str, asked: BaseChatAgent) -> None:
+        super().__init__(name, "asks")
+        self._asked = asked
+
+    async def on_messages(self, messages, cancellation_token) -> Response:
+        _help()
+        await self._asked.run(task="help")
+        return Response(chat_message=TextMessage(content="done", source=self.name))
+
+    async def on_reset(self, cancellation_token) -> None: ...
+
+
+@pytest.mark.parametrize("around", [lambda work: work, orchtrace.team("office")])
+def test_a_team_on_the_hosts_runtime_begins_no_runs_in_one_that_is_sampled_out(
+    around, plain
+) -> None:
+    """Agents that its agents call, and teams in it, are part of the run that was dropped."""
+    OVER.clear()
+    sampler = _DropsTheFirst()
+    provider = TracerProvider(sampler=ParentBased(sampler))
+
+    async def main() -> None:
+        runtime = SingleThreadedAgentRuntime()
+        runtime.start()
+
+        async def work() -> None:
+            inner = RoundRobinGroupChat([_Asking("b", plain("c"))], max_turns=1, name="inner")
+            members = [_Asking("a", plain("d")), inner]
+            await RoundRobinGroupChat(members, max_turns=2, runtime=runtime).run(task="go")
+
+        await around(work)()
+        await runtime.stop()
+
+    before = spans.use(spans.Tracing(provider.get_tracer("none")))
+    try:
+        with orchtrace.instrument("autogen"):
+            asyncio.run(main())
+    finally:
+        spans.use(before)
+    assert len(OVER) == 2
     assert len(sampler.roots) == 1
 
 

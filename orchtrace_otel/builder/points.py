@@ -19,7 +19,7 @@ from orchtrace_otel.model import VERBS, Event, Json
 def take_tool(events: Events, record: SpanRecord) -> None:
     """Add a tool's call and its result."""
     found = record.attributes
-    agent = text(found, a.AGENT_NAME)
+    agent = _actor(events, record)
     keys: Json = {"verb": "tool_call", "tool": text(found, a.TOOL_NAME)}
     events.place(record, keys)
     result = {**keys, "verb": "tool_result"}
@@ -46,7 +46,7 @@ def take_point(events: Events, record: SpanRecord) -> None:
     if verb.__class__ is not str or verb not in VERBS:
         events.flags.add("garbled")
         verb = "decide"
-    agent = text(found, a.AGENT_NAME)
+    agent = _actor(events, record)
     keys: Json = {"verb": verb}
     if verb == "message":
         keys["from"] = agent
@@ -58,6 +58,15 @@ def take_point(events: Events, record: SpanRecord) -> None:
     events.add(record, POINT, record.span_id, agent, keys)
     if a.TURNS in found:
         events.claim(record.span_id, found[a.TURNS])
+
+
+def _actor(events: Events, record: SpanRecord) -> str:
+    """Return who does what a span tells; a process that was called does not know its caller."""
+    found = record.attributes
+    if not found.get(a.AGENT_NAME):
+        holder = events.tree.by_id.get(events.tree.owner(record))
+        found = found if holder is None else holder.attributes
+    return text(found, a.AGENT_NAME)
 
 
 def make_stop(events: Events, record: SpanRecord | None) -> Event:

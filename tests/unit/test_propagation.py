@@ -373,6 +373,37 @@ def test_in_a_remote_run_verbs_and_rewards_work() -> None:
     assert [run for run, _ in captured.rewards] == [f"{'a' * 32}-{'c' * 16}"]
 
 
+def test_what_a_callee_does_outside_of_agents_is_its_callers() -> None:
+    """The process that was called does not know who its caller is; the trace does."""
+    headers: list[Any] = []
+
+    @orchtrace.agent
+    def caller() -> None:
+        headers.append(orchtrace.inject())
+
+    @orchtrace.team
+    def team() -> None:
+        caller()
+
+    @orchtrace.tool
+    def look_up() -> None: ...
+
+    with recording(deterministic=False) as captured:
+        team()
+        with orchtrace.extract(headers[0]):
+            look_up()
+            orchtrace.decide("route", chosen="x")
+            orchtrace.message("caller")
+    whole = build(captured.trace.trace_id, [of_span(span) for span in captured.spans])
+    said = [(event.verb, event.agent, event.get("from")) for event in whole.events[3:-1]]
+    assert said == [
+        ("tool_call", "caller", None),
+        ("tool_result", "caller", None),
+        ("decide", "caller", None),
+        ("message", "caller", "caller"),
+    ]
+
+
 def test_a_remote_caller_is_freed_when_the_block_is_left() -> None:
     """Nothing of a request stays current or counted as open after it."""
     headers = {

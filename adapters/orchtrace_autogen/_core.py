@@ -168,15 +168,16 @@ class Handler(Call):
             status=status, error=error if status == "error" else None, edges=self._work.rest()
         )
         opened = message.place.opened
-        if message.carried is not None:
-            message.carried.answered = activation.closed
+        carried = message.carried
+        if carried is not None:
+            carried.answered = activation.closed
         if message.flow is not None:
             message.closed = activation.closed
-        elif opened is not None:
+        elif opened is not None and not (carried is not None and carried.is_request):
+            # Nobody waits for it, to make of an error what it likes.
             if status == "error" and error is not None and opened.stop is IDLE:
                 opened.stop = Stop("error", error_type(error))
-            is_answer = message.carried is not None and message.carried.is_request
-            if not has_sent and not is_answer and len(opened.leaves) < _MOST_LEAVES:
+            if not has_sent and len(opened.leaves) < _MOST_LEAVES:
                 opened.leaves.append(activation.closed)
         if opened is not None:
             opened.release()

@@ -132,6 +132,37 @@ print("roots", len(roots), flush=True)
 """
 )
 
+CAUGHT = """
+class Failing(RoutedAgent):
+    @message_handler
+    async def on_ask(self, message: Ask, ctx: MessageContext) -> Ask:
+        raise ValueError(message.text)
+
+class Patient(RoutedAgent):
+    @message_handler
+    async def on_ask(self, message: Ask, ctx: MessageContext) -> Ask:
+        try:
+            return await self.send_message(message, AgentId("failing", "default"))
+        except Exception as error:
+            return Ask("caught " + str(error))
+
+async def main():
+    address = "127.0.0.1:" + sys.argv[1]
+    host = GrpcWorkerAgentRuntimeHost(address)
+    host.start()
+    workers = [await worker(address, failing=Failing), await worker(address, patient=Patient)]
+    workers[1]._next_request_id = 100
+    answer = await workers[0].send_message(Ask("no"), AgentId("patient", "default"))
+    for runtime in workers:
+        await runtime.stop()
+    await host.stop()
+    print("answer", answer.text, flush=True)
+
+with capture() as captured, orchtrace.instrument("autogen"):
+    asyncio.run(main())
+hand_over(captured)
+"""
+
 HOST = """
 async def main():
     host = GrpcWorkerAgentRuntimeHost("127.0.0.1:" + sys.argv[1])
@@ -311,3 +342,20 @@ def test_workers_begin_no_runs_in_one_that_is_sampled_out() -> None:
         assert process.hear("roots") == "1"
     finally:
         process.kill()
+
+
+def test_an_error_that_who_asked_has_caught_is_not_the_runs(read) -> None:
+    """A worker that fails to answer is in error; the run in which somebody made do is not."""
+    process = Process(CAUGHT, _free_port())
+    try:
+        assert process.hear("answer") == "caught no"
+        (trace,) = otlp.traces(otlp.read_protobuf(process.finish()))
+    finally:
+        process.kill()
+    ends = [(event.verb, event.agent, event["status"]) for event in trace.events[-3:]]
+    assert ends == [
+        ("return", "failing", "error"),
+        ("return", "patient", "ok"),
+        ("stop", "orchestrator", "ok"),
+    ]
+    assert trace.stop["stop_reason"] == "information_complete"

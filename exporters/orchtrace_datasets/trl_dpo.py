@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import orjson
 
 from orchtrace_datasets.pairs import SETTINGS, Pair, pairs, records_of
+from orchtrace_datasets.trl_messages import messages
 from orchtrace_otel.datasets import Group, Need, Outcome, Writer
 
 
@@ -30,8 +31,8 @@ class TrlDpo(Writer):
 
 def _row(pair: Pair) -> dict[str, Any]:
     return {
-        "prompt": pair.chosen.prompt,
-        "chosen": pair.chosen.completion,
-        "rejected": pair.rejected.completion,
+        "prompt": messages(pair.chosen.prompt),
+        "chosen": messages(pair.chosen.completion),
+        "rejected": messages(pair.rejected.completion),
         "tools": orjson.dumps(pair.chosen.tools).decode(),
     }

@@ -8,6 +8,7 @@ from typing import ClassVar
 import orjson
 
 from orchtrace_datasets.pairs import by_state, of_answers
+from orchtrace_datasets.trl_messages import messages
 from orchtrace_otel.datasets import Group, Need, Outcome, Writer
 
 
@@ -30,11 +31,13 @@ class TrlGrpo(Writer):
         for calls in by_state(group.calls).values():
             first = calls[0]
             data = {
-                "prompt": first.prompt,
+                "prompt": messages(first.prompt),
                 "tools": orjson.dumps(first.tools).decode(),
                 "task_id": group.task_id,
                 "agent": first.agent,
-                "logged_completions": [orjson.dumps(call.completion).decode() for call in calls],
+                "logged_completions": [
+                    orjson.dumps(messages(call.completion)).decode() for call in calls
+                ],
                 "logged_rewards": [call.label.value for call in calls],
             }
             yield of_answers(calls, data)

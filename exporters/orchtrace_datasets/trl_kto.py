@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import orjson
 
 from orchtrace_datasets.malt import judged
+from orchtrace_datasets.trl_messages import messages
 from orchtrace_otel.datasets import Call, Dropped, Group, Need, Outcome, Writer, of_call
 
 _LABELS = ("reward", "malt")
@@ -53,8 +54,8 @@ class TrlKto(Writer):
 
 def _row(call: Call, *, label: bool) -> dict[str, Any]:
     return {
-        "prompt": call.prompt,
-        "completion": call.completion,
+        "prompt": messages(call.prompt),
+        "completion": messages(call.completion),
         "label": label,
         "tools": orjson.dumps(call.tools).decode(),
         "agent": call.agent,

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 from orchtrace_datasets.orchestrations import TABLES, contests, specification
 from orchtrace_datasets.pairs import SETTINGS, Pair, pairs, records_of
+from orchtrace_datasets.trl_messages import messages
 from orchtrace_otel.datasets import Dropped, Group, Need, Outcome, Record, Writer
 from orchtrace_otel.errors import ContentError
 
@@ -65,8 +66,8 @@ class TrlReward(Writer):
 
 def _row(pair: Pair) -> dict[str, Any]:
     return {
-        "chosen": [*pair.chosen.prompt, *pair.chosen.completion],
-        "rejected": [*pair.chosen.prompt, *pair.rejected.completion],
+        "chosen": messages([*pair.chosen.prompt, *pair.chosen.completion]),
+        "rejected": messages([*pair.chosen.prompt, *pair.rejected.completion]),
     }
 
 

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
 from orchtrace_datasets import groups, stages
+from orchtrace_datasets.trl_messages import messages
 from orchtrace_datasets.trl_sft_tokens import with_prompt
 from orchtrace_otel.datasets import Dropped, Group, Need, Outcome, Record, Run, Writer
 
@@ -62,8 +63,8 @@ def _record(one: groups.Advantage, made_by: dict[str, str]) -> Record:
     call = one.call
     ids, mask = with_prompt(call)
     data = {
-        "prompt": call.prompt,
-        "completion": call.completion,
+        "prompt": messages(call.prompt),
+        "completion": messages(call.completion),
         "input_ids": ids,
         "completion_mask": mask,
         "old_log_probs": [0.0] * len(call.tokens.prompt_ids) + list(call.tokens.logprobs),

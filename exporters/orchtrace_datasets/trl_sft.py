@@ -7,6 +7,7 @@ from typing import ClassVar
 
 import orjson
 
+from orchtrace_datasets.trl_messages import messages
 from orchtrace_otel.datasets import Group, Need, Outcome, Writer, of_call
 
 
@@ -31,8 +32,8 @@ class TrlSft(Writer):
             yield of_call(
                 call,
                 {
-                    "prompt": call.prompt,
-                    "completion": call.completion,
+                    "prompt": messages(call.prompt),
+                    "completion": messages(call.completion),
                     "tools": orjson.dumps(call.tools).decode(),
                 },
             )

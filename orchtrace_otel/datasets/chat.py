@@ -6,10 +6,9 @@ result, `tool_call_id`. A message with several results becomes several messages.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, TypeAlias, cast
-
-import orjson
 
 Json: TypeAlias = dict[str, Any]
 
@@ -125,7 +124,8 @@ def _clean(document: Json) -> Json:
 
 
 def _text(value: Any) -> str:
-    return value if isinstance(value, str) else orjson.dumps(value, default=str).decode()
+    # As templates and clients write values into prompts, and so as policies learned to write.
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def tool_schemas(tools: Iterable[Mapping[str, Any]]) -> list[Json]:

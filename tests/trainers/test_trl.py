@@ -92,7 +92,13 @@ def loaded(sources: Any, source: str, name: str, tmp_path: Path, **choices: Any)
     report = sources[source].export(name, tmp_path / "out", **choices)
     assert report.check.refusal is None, report.check.refusal
     file = str(tmp_path / "out" / "train.jsonl")
-    rows = load_dataset("json", data_files=file, split="train", cache_dir=str(tmp_path / "cache"))
+    rows = load_dataset(
+        "json",
+        data_files=file,
+        split="train",
+        chunksize=1 << 30,
+        cache_dir=str(tmp_path / "cache"),
+    )
     assert len(rows) == report.check.records
     return rows
 
@@ -155,7 +161,8 @@ def test_sft_learns_completions_with_tools(sources, source, tokenizer, tmp_path)
         assert row["prompt"][-1]["content"] not in written
         assert written.count("<tool_call>") == len(calls)
         for call in calls:
-            assert f'"arguments": {call["function"]["arguments"]}}}' in written
+            arguments = json.dumps(call["function"]["arguments"], ensure_ascii=False)
+            assert f'"arguments": {arguments}}}' in written
     step(trainer)
 
 
@@ -359,6 +366,27 @@ def asked(prompt: list[Any]) -> str:
     """A prompt as text to compare, without what a loader adds: keys that hold nothing."""
     said = [{key: value for key, value in one.items() if value is not None} for one in prompt]
     return json.dumps(said, sort_keys=True)
+
+
+@pytest.mark.parametrize("template", ["llama3_1", "qwen2_5", "qwen3", "qwen3_5_think", "gptoss"])
+def test_templates_write_arguments_of_tools_as_policies_do(
+    sources, tokenizer, tmp_path, template: str
+) -> None:
+    """As an object each in its own way; a text some would put in quotes, and others refuse."""
+    rows = loaded(sources, "by hand", "trl-sft", tmp_path)
+    file = Path(trl.__file__).parent / "chat_templates" / f"{template}.jinja"
+    texts = [
+        tokenizer.apply_chat_template(
+            [*row["prompt"], *row["completion"]],
+            tools=json.loads(row["tools"]),
+            chat_template=file.read_text(encoding="utf-8"),
+            tokenize=False,
+        )
+        for row in rows
+        if row["completion"][0].get("tool_calls")
+    ]
+    assert texts
+    assert all("tide" in text and '\\"what' not in text for text in texts)
 
 
 @pytest.mark.parametrize("source", ["by hand", "thousand"])

@@ -81,7 +81,7 @@ def test_tools_versions_and_texts_are_kept_without_tokens_on_request(tmp_path: P
     assert exchange["request"]["tools"][0]["function"]["name"] == "look"
     (choice,) = exchange["response"]["choices"]
     assert choice["finish_reason"] == "tool_calls"
-    assert choice["message"]["tool_calls"][0]["function"]["arguments"] == '{"what":"tide"}'
+    assert choice["message"]["tool_calls"][0]["function"]["arguments"] == '{"what": "tide"}'
     assert "token_ids" not in choice
     assert "prompt_token_ids" not in exchange["response"]
 

@@ -41,7 +41,7 @@ def test_a_row_holds_the_call_with_its_content(tmp_path: Path) -> None:
     assert table.schema == schema()
     (row,) = table.to_pylist()
     nothing = {"reasoning_content": None, "name": None, "tool_call_id": None}
-    function = {"name": "look", "arguments": '{"what":"tide"}'}
+    function = {"name": "look", "arguments": '{"what": "tide"}'}
     assert row == {
         "run_id": trace.trace_id,
         "turn_id": trace.turns[0].id,

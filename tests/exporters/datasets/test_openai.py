@@ -151,7 +151,7 @@ def test_a_prompt_has_what_graders_reach_beside_it(tmp_path: Path) -> None:
     assert row["logged_rewards"] == [1.0, 0.5, 0.0]
     assert row["logged_answers"][1] == (
         '[{"id":"c1","type":"function",'
-        '"function":{"name":"look","arguments":"{\\"what\\":\\"tide\\"}"}}]'
+        '"function":{"name":"look","arguments":"{\\"what\\": \\"tide\\"}"}}]'
     )
     assert (row["task_id"], row["agent"], row["role"]) == ("tide", "scout", "executor")
 

@@ -83,6 +83,39 @@ def test_siblings_make_the_pair_that_their_own_rewards_say(tmp_path: Path) -> No
     assert row["margin"] == 1.0
 
 
+@pytest.mark.parametrize("name", [one for one in ("trl-sft", *FORMATS) if one != "trl-sft-tokens"])
+def test_arguments_of_tools_are_objects_for_chat_templates(tmp_path: Path, name: str) -> None:
+    """A text they would write as a text, in quotes; what a model wrote that is no JSON stays."""
+    recorder = Recorder(tmp_path)
+
+    def called(arguments: Any) -> Json:
+        call = {"type": "tool_call", "id": "c", "name": "look", "arguments": arguments}
+        return {"role": "assistant", "parts": [call]}
+
+    read = [*ASKED, called({"what": "tide"})]
+    runs = [
+        recorder.run(
+            number,
+            [Call("scout", read, [called(arguments)], role="executor", tokens=tokens("x y"))],
+            task="tide",
+            reward=reward,
+        )
+        for number, (arguments, reward) in enumerate([({"how": 1}, 1.0), ('{"how"', 0.0)], 1)
+    ]
+    _, rows = exported(tmp_path, recorder, runs, format=name)
+    found = []
+    for row in rows:
+        logged = [one for text in row.get("logged_completions", ()) for one in json.loads(text)]
+        for column in ("prompt", "completion", "chosen", "rejected"):
+            logged += row.get(column, ())
+        found += [
+            call["function"]["arguments"] for one in logged for call in one.get("tool_calls", ())
+        ]
+    assert [one for one in found if isinstance(one, str)] == ['{"how"']
+    assert {"what": "tide"} in found
+    assert {"how": 1} in found
+
+
 # --- pairs ----------------------------------------------------------------------------
 
 

@@ -55,7 +55,7 @@ def test_a_call_with_tools_is_a_row_that_holds_what_was_read_and_written(tmp_pat
                     {
                         "id": "c1",
                         "type": "function",
-                        "function": {"name": "look", "arguments": '{"what":"tide"}'},
+                        "function": {"name": "look", "arguments": {"what": "tide"}},
                     }
                 ],
             },

@@ -87,7 +87,7 @@ def test_messages_have_the_keys_that_some_message_has_and_no_others(tmp_path: Pa
         {
             "id": "c1",
             "type": "function",
-            "function": {"name": "look", "arguments": '{"what":"tide"}'},
+            "function": {"name": "look", "arguments": '{"what": "tide"}'},
         }
     ]
     assert row["prompt"][0]["tool_calls"] is None

@@ -43,7 +43,7 @@ def test_a_message_keeps_its_words_calls_thoughts_and_name() -> None:
                 {
                     "id": "c1",
                     "type": "function",
-                    "function": {"name": "look", "arguments": '{"what":"tide"}'},
+                    "function": {"name": "look", "arguments": '{"what": "tide"}'},
                 },
                 {
                     "id": "c2",
@@ -65,7 +65,7 @@ def test_several_results_of_one_message_are_messages_of_their_own() -> None:
     ]
     assert chat([{"role": "tool", "parts": parts}]) == [
         {"role": "tool", "content": "3 m", "tool_call_id": "c1"},
-        {"role": "tool", "content": '{"phase":"full"}', "tool_call_id": "c2"},
+        {"role": "tool", "content": '{"phase": "full"}', "tool_call_id": "c2"},
     ]
 
 

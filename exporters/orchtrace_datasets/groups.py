@@ -18,8 +18,9 @@ from orchtrace_otel.datasets import Call, Dropped, Group
 
 SETTINGS: Final[Mapping[str, str]] = {
     "groups": "`task`, `role` or `agent`: whose calls share a baseline; default `role`",
-    "scale": "`std` divides by the deviation of the group's runs (the population's, not the "
-    "sample's as in `rewards.groups`) + 1e-4, `none` does not; default `std`",
+    "scale": "`std` divides by the deviation of the group's labels, each run counting once (the "
+    "population's, not the sample's as in `rewards.groups`) + 1e-4, `none` does not; default "
+    "`std`",
 }
 _EPSILON: Final = 1e-4
 _GROUPS: Final = ("role", "task", "agent")
@@ -67,7 +68,9 @@ def _within(
 ) -> Iterator[Advantage | Dropped]:
     means = [fmean(_value(call) for call in calls) for calls in runs.values()]
     mean = fmean(means)
-    deviation = math.sqrt(fmean((one - mean) ** 2 for one in means))
+    # Of labels: runs may well be equal on average whose calls are not.
+    spread = (fmean((_value(call) - mean) ** 2 for call in calls) for calls in runs.values())
+    deviation = math.sqrt(fmean(spread))
     for calls in runs.values():
         for call in calls:
             if len(runs) == 1:

@@ -351,6 +351,24 @@ def test_a_role_has_a_baseline_of_its_own_in_which_each_run_counts_once(tmp_path
     assert len({row["group_id"] for row in rows}) == 2
 
 
+def test_advantages_of_calls_are_scaled_by_what_calls_earned(tmp_path: Path) -> None:
+    """Runs that are equal on average, with calls that are not, have no deviation of nought."""
+    recorder = Recorder(tmp_path)
+    runs = [
+        recorder.run(
+            number,
+            [
+                Call("sub", ASKED, said("s"), role="sub", reward=one, tokens=tokens("s"))
+                for one in (0.0, 1.0)
+            ],
+            task="tide",
+        )
+        for number in (1, 2)
+    ]
+    _, rows = exported(tmp_path, recorder, runs, format="trl-rollout")
+    assert [row["advantage"] for row in rows] == pytest.approx([-1.0, 1.0] * 2, abs=1e-3)
+
+
 def test_runs_older_than_another_agents_update_are_stale(tmp_path: Path) -> None:
     """The agent's own update does not make its calls stale; the other's does."""
     recorder = Recorder(tmp_path)

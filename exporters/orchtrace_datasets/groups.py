@@ -68,9 +68,14 @@ def _within(
 ) -> Iterator[Advantage | Dropped]:
     means = [fmean(_value(call) for call in calls) for calls in runs.values()]
     mean = fmean(means)
-    # Of labels: runs may well be equal on average whose calls are not.
-    spread = (fmean((_value(call) - mean) ** 2 for call in calls) for calls in runs.values())
-    deviation = math.sqrt(fmean(spread))
+    # Of labels: runs may well be equal on average whose calls are not. No square overflows.
+    deviation = math.hypot(
+        *(
+            (_value(call) - mean) / math.sqrt(len(calls) * len(runs))
+            for calls in runs.values()
+            for call in calls
+        )
+    )
     for calls in runs.values():
         for call in calls:
             if len(runs) == 1:

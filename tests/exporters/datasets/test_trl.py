@@ -351,7 +351,8 @@ def test_a_role_has_a_baseline_of_its_own_in_which_each_run_counts_once(tmp_path
     assert len({row["group_id"] for row in rows}) == 2
 
 
-def test_advantages_of_calls_are_scaled_by_what_calls_earned(tmp_path: Path) -> None:
+@pytest.mark.parametrize("most", [1.0, 1e200])
+def test_advantages_of_calls_are_scaled_by_what_calls_earned(tmp_path: Path, most: float) -> None:
     """Runs that are equal on average, with calls that are not, have no deviation of nought."""
     recorder = Recorder(tmp_path)
     runs = [
@@ -359,7 +360,7 @@ def test_advantages_of_calls_are_scaled_by_what_calls_earned(tmp_path: Path) -> 
             number,
             [
                 Call("sub", ASKED, said("s"), role="sub", reward=one, tokens=tokens("s"))
-                for one in (0.0, 1.0)
+                for one in (0.0, most)
             ],
             task="tide",
         )

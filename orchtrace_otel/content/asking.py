@@ -34,7 +34,8 @@ class ask:  # noqa: N801 - a verb, used as `with ask(...)`
 
     Args:
         model: The model that is asked for.
-        messages: What it is asked, as chat servers take it: dicts of `role` and `content`.
+        messages: What it is asked, as chat servers take it: dicts of `role` and `content`,
+            and answers as they came.
         tools: Tools on offer, as chat servers take them; None where there are none.
         parameters: The request's other fields; the sampling parameters among them are kept.
         provider: Who serves it, in the words of the GenAI conventions.
@@ -146,7 +147,7 @@ class ask:  # noqa: N801 - a verb, used as `with ask(...)`
             return None
         return recorder.open_turn(
             interval,
-            messages,
+            (_read(one) for one in messages),
             shape=of_chat,
             look=look_at_chat,
             tools=of_tools([*(tools or ())]),
@@ -186,6 +187,12 @@ _USAGE: Final[Mapping[str, str]] = {
     a.INPUT_TOKENS: "prompt_tokens",
     a.OUTPUT_TOKENS: "completion_tokens",
 }
+
+
+def _read(given: Any) -> Any:
+    """Return a message that is asked as it is; an answer that is put back as it came, as a dict."""
+    is_object = not isinstance(given, (str, Mapping)) and part(given, "role") == "assistant"
+    return _message(given) if is_object else given
 
 
 def _message(given: Any) -> dict[str, Any]:

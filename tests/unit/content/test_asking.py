@@ -65,6 +65,25 @@ def test_an_answer_of_a_chat_server_is_a_turn(turn_on: Callable[..., Any], kind:
     assert (found.response_id, found.response_model, found.provider) == ("r1", "answered", "vllm")
 
 
+def test_an_answer_is_read_again_as_its_librarys_object(turn_on: Callable[..., Any]) -> None:
+    """`messages.append(response.choices[0].message)`: what was written, calls of tools too."""
+    on = turn_on()
+
+    @orchtrace.agent
+    def worker() -> None:
+        response = as_objects(answer())
+        messages: list[Any] = [*MESSAGES]
+        for _ in range(2):
+            with ask("asked", messages) as asked:
+                asked.answered(response)
+            messages.append(response.choices[0].message)
+
+    worker()
+    first, second = (read_turn(on.store(), turn.content_ref) for turn in on.captured.trace.turns)
+    assert second.prompt[1:] == first.completion
+    assert second.prompt_refs[1:] == first.completion_refs
+
+
 def test_a_turn_says_its_id_so_that_it_can_be_rewarded() -> None:
     """In the block and after it, with content off; outside a run there is no turn."""
 

@@ -17,7 +17,7 @@ from orchtrace_otel import attributes as a
 from orchtrace_otel import spans
 from orchtrace_otel._guard import guarded, warn_once
 from orchtrace_otel.content import gate
-from orchtrace_otel.content.messages import look_at_chat, of_chat, of_tools, sampling
+from orchtrace_otel.content.messages import is_a, look_at_chat, of_chat, of_tools, sampling
 from orchtrace_otel.content.tokens import of_answer, part, version_of
 from orchtrace_otel.spans import Block, Interval, Value
 
@@ -191,8 +191,8 @@ _USAGE: Final[Mapping[str, str]] = {
 
 def _read(given: Any) -> Any:
     """Return a message that is asked as it is; an answer that is put back as it came, as a dict."""
-    is_object = not isinstance(given, (str, Mapping)) and part(given, "role") == "assistant"
-    return _message(given) if is_object else given
+    is_answer = not is_a(given, dict) and part(given, "role") == "assistant"
+    return _message(given) if is_answer else given
 
 
 def _message(given: Any) -> dict[str, Any]:

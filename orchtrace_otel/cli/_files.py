@@ -44,13 +44,14 @@ class Traces(ParamType):
         if not path.is_dir():
             return (path,)
         from orchtrace_otel.tables.reading import (  # noqa: PLC0415 - of folders alone
+            by_age,
             holds_losses,
             holds_rewards,
         )
 
         # Unlike glob this raises where the folder may not be read.
         named = (file for file in path.iterdir() if file.suffix == ".jsonl" and file.is_file())
-        found = sorted(named, key=_by_age)
+        found = sorted(named, key=by_age)
         files = tuple(file for file in found if not (holds_rewards(file) or holds_losses(file)))
         if not files:
             self.fail(f"no *.jsonl in the folder {str(path)!r}; {_how(path)}", param, ctx)
@@ -68,12 +69,6 @@ def can_write(path: Path) -> bool:
     """Whether this process may write a file, make one that is not there, or fill a folder."""
     there = path if path.exists() else path.absolute().parent
     return os.access(there, os.W_OK | os.X_OK if there.is_dir() else os.W_OK)
-
-
-def _by_age(file: Path) -> tuple[str, bool, str]:
-    """Sort `traces.000001.jsonl` before `traces.jsonl`, which is the one in use."""
-    stem, _, number = file.stem.partition(".")
-    return stem, not number, number
 
 
 def superseded(files: Iterable[Path]) -> set[tuple[Path, int]]:

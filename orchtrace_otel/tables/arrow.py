@@ -22,7 +22,7 @@ from orchtrace_otel.tables.columns import MAPS, MEANINGS, TABLES, VERSION, Colum
 from orchtrace_otel.tables.rows import ALL, Rows
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from orchtrace_otel.model import Json
 
@@ -190,11 +190,6 @@ def _parts(column: Any, name: str, columns: Sequence[str] | None) -> list[list[J
         parts.append(rows[start : start + (count or 0)])
         start += count or 0
     return parts
-
-
-def rows_from(tables: Mapping[str, Any]) -> Iterator[Rows]:
-    """Return the rows of each run of six tables."""
-    yield from unnest(nest(tables))
 
 
 def pylist(table: Any, name: str) -> list[Json]:

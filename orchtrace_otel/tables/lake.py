@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from orchtrace_otel.content.folders import open_folder
 from orchtrace_otel.errors import TraceFormatError
-from orchtrace_otel.tables.arrow import nest, pyarrow, schema, unnest
+from orchtrace_otel.tables.arrow import pyarrow, schema
 from orchtrace_otel.tables.columns import TABLES, VERSION
 
 if TYPE_CHECKING:
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from orchtrace_otel.content.folders import Folder
-    from orchtrace_otel.tables.rows import Rows
 
 LATE: Final = "late-"
 SUFFIX: Final = ".parquet"
@@ -63,11 +62,6 @@ def read_part(folder: Folder, part: str, only: Iterable[str] = tuple(TABLES)) ->
         table: _read(folder, table, part) if table in wanted else schema(table).empty_table()
         for table in TABLES
     }
-
-
-def read_runs(folder: Folder, part: str) -> list[Rows]:
-    """Read a part as rows, run by run; raises what `read_part` raises."""
-    return unnest(nest(read_part(folder, part)))
 
 
 def _read(folder: Folder, table: str, part: str) -> Any:

@@ -83,10 +83,10 @@ def read_all(places: Iterable[str]) -> Iterator[Item]:
 def line_files(folder: Path) -> list[Path]:
     """Return the files of JSON lines in a folder, the oldest first; losses aside."""
     found = [file for file in folder.iterdir() if file.suffix in LINES and file.is_file()]
-    return sorted((file for file in found if not holds_losses(file)), key=_by_age)
+    return sorted((file for file in found if not holds_losses(file)), key=by_age)
 
 
-def _by_age(file: Path) -> tuple[str, bool, str]:
+def by_age(file: Path) -> tuple[str, bool, str]:
     """Sort `traces.000001.jsonl` before `traces.jsonl`, which is the one in use."""
     stem, _, number = file.stem.partition(".")
     return stem, not number, number
@@ -127,7 +127,7 @@ def late_files(file: Path) -> list[Path]:
         if name == "traces":
             patterns += ["rewards.jsonl", "rewards.*.jsonl"]
         for pattern in patterns:
-            found.update(dict.fromkeys(sorted(file.parent.glob(pattern), key=_by_age)))
+            found.update(dict.fromkeys(sorted(file.parent.glob(pattern), key=by_age)))
     return list(found)
 
 

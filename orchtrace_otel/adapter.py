@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol, Self
 from orchtrace_otel._guard import guarded, warn_once
 from orchtrace_otel.errors import ConfigError, MissingDependencyError
 from orchtrace_otel.patches import Patches, Shared, Wrapper
+from orchtrace_otel.settings import option
 from orchtrace_otel.threads import Threads
 
 # Only setting up needs importlib.metadata and packaging, and they are dear to import: both
@@ -71,12 +72,14 @@ class Adapter(ABC):
         extra: The extra of this distribution that installs the framework.
         module: Module whose presence in `sys.modules` says that the framework is in use.
         requires: Distribution to the range of versions that was tried.
+        options: What `ORCHTRACE_<NAME>_<OPTION>` may choose, by option; the default first.
     """
 
     name: ClassVar[str]
     extra: ClassVar[str]
     module: ClassVar[str]
     requires: ClassVar[Mapping[str, str]]
+    options: ClassVar[Mapping[str, Sequence[str]]] = {}
 
     @abstractmethod
     def instrument(self) -> None:
@@ -111,6 +114,15 @@ class Adapter(ABC):
     def demo(self) -> Any:
         """Run a small team offline, for `orchtrace demo`; None where there is none."""
         return None
+
+    @classmethod
+    def option(cls, name: str) -> str:
+        """Return what the environment chooses of an option that `options` declares.
+
+        Raises:
+            ConfigError: If it chooses what is no choice.
+        """
+        return option(cls.name, name, cls.options[name])
 
     @classmethod
     def unmet(cls) -> str | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Self
 
@@ -127,26 +127,43 @@ _OURS: Final = (
 _ALIKE: Final = 0.75
 
 
-def misspelled(environ: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Return variables that are read by nobody, beside those of ours that they nearly are.
+def misspelled(
+    options: Iterable[str] = (), environ: Mapping[str, str] | None = None
+) -> dict[str, str]:
+    """Return variables that are read by nobody, beside those that they nearly are.
 
-    Variables of adapters and exporters are theirs, and not looked at.
+    Variables that exporters read are theirs, and not looked at.
+
+    Args:
+        options: Variables of adapters' options.
+        environ: The environment; that of the process unless given.
 
     Example:
-        >>> misspelled({"ORCHTRACE_EXPORTER": "jsonl:traces/", "ORCHTRACE_HTTP_TOKEN": "x"})
+        >>> misspelled(environ={"ORCHTRACE_EXPORTER": "jsonl:traces/", "ORCHTRACE_HTTP_TOKEN": "x"})
         {'ORCHTRACE_EXPORTER': 'ORCHTRACE_EXPORTERS'}
     """
     from difflib import get_close_matches  # noqa: PLC0415 - for reports alone
 
+    read = [*_OURS, *(variable.removeprefix(_PREFIX) for variable in options)]
     found: dict[str, str] = {}
     for name in os.environ if environ is None else environ:
         own = name.removeprefix(_PREFIX)
-        if own == name or own in _OURS:
+        if own == name or own in read:
             continue
-        meant = get_close_matches(own, _OURS, 1, _ALIKE)
+        meant = get_close_matches(own, read, 1, _ALIKE)
         if meant:
             found[name] = _PREFIX + meant[0]
     return found
+
+
+def option_variable(adapter: str, name: str) -> str:
+    """Return the variable that chooses an option of an adapter.
+
+    Example:
+        >>> option_variable("autogen", "telemetry")
+        'ORCHTRACE_AUTOGEN_TELEMETRY'
+    """
+    return f"{_PREFIX}{adapter}_{name}".upper()
 
 
 def option(
@@ -161,7 +178,7 @@ def option(
         >>> option("autogen", "telemetry", ["reuse", "quiet"], {})
         'reuse'
     """
-    variable = f"ORCHTRACE_{adapter}_{name}".upper()
+    variable = option_variable(adapter, name)
     env = os.environ if environ is None else environ
     chosen = env.get(variable, "").strip().lower() or choices[0]
     if chosen not in choices:

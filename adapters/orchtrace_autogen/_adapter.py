@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from orchtrace_otel.adapter import Adapter
 
@@ -13,14 +13,20 @@ if TYPE_CHECKING:
     from orchtrace_otel.model import Trace
     from orchtrace_otel.replay import Replayer, Score
 
+REUSE: Final = "reuse"
+"""AutoGen's spans of agents and tools are made, and say which of our spans they repeat."""
+QUIET: Final = "quiet"
+"""AutoGen's spans of agents and tools are made, and say what they say without us."""
+REPLACE: Final = "replace"
+"""AutoGen makes no spans; ours say it all."""
+
 
 class AutoGenAdapter(Adapter):
     """Traces AutoGen agentchat.
 
     A participant's turn is an activation of the agent, the team's manager is the
     orchestrator. Edges of a flow decide what caused a turn of GraphFlow; elsewhere
-    every answer that the manager waited for did. docs/autogen.md has the rest, and the
-    two variables that choose: `ORCHTRACE_AUTOGEN_TELEMETRY`, `ORCHTRACE_AUTOGEN_STATE`.
+    every answer that the manager waited for did. docs/autogen.md has the rest.
     """
 
     name: ClassVar[str] = "autogen"
@@ -29,6 +35,10 @@ class AutoGenAdapter(Adapter):
     requires: ClassVar[Mapping[str, str]] = {
         "autogen-agentchat": ">=0.6.4,<0.8",
         "autogen-core": ">=0.6.4,<0.8",
+    }
+    options: ClassVar[Mapping[str, Sequence[str]]] = {
+        "telemetry": (REUSE, QUIET, REPLACE),
+        "state": ("untouched", "linked"),
     }
 
     def __init__(self) -> None:
@@ -39,7 +49,9 @@ class AutoGenAdapter(Adapter):
         from orchtrace_autogen._hooks import Hooks  # noqa: PLC0415 - it imports AutoGen
 
         if self._hooks is None:
-            self._hooks = Hooks()
+            self._hooks = Hooks(
+                self.option("telemetry"), links_state=self.option("state") == "linked"
+            )
             self._hooks.install()
 
     def uninstrument(self) -> None:

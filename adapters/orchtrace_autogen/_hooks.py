@@ -18,9 +18,8 @@ from orchtrace_autogen._resume import Resumed
 from orchtrace_autogen._runs import RunHooks
 from orchtrace_autogen._runtime import RuntimeHooks
 from orchtrace_autogen._team import TeamRun
-from orchtrace_autogen._telemetry import MODES, Telemetry
+from orchtrace_autogen._telemetry import Telemetry
 from orchtrace_otel.adapter import Patches
-from orchtrace_otel.settings import option
 from orchtrace_otel.spans import outcomes
 
 if TYPE_CHECKING:
@@ -40,13 +39,14 @@ def label(target: object, name: str, role: str | None) -> bool:
 class Hooks:
     """The hooks while they are in.
 
-    Raises:
-        ConfigError: If a variable of the environment does not hold what it must.
+    Args:
+        telemetry: What becomes of AutoGen's own spans: `reuse`, `quiet` or `replace`.
+        links_state: Whether saved states name the run that they come from.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, telemetry: str, *, links_state: bool) -> None:
         self._patches = Patches()
-        self._telemetry = Telemetry(option("autogen", "telemetry", MODES))
+        self._telemetry = Telemetry(telemetry)
         self._remote = RemoteHooks()
         self._families = [
             Family(f.ChatCompletionClient, CLIENTS),
@@ -57,8 +57,7 @@ class Hooks:
         ]
         self._teams: dict[str, TeamRun] = {}
         self._dropped: dict[str, Context] = {}
-        writes_key = option("autogen", "state", ("untouched", "linked")) == "linked"
-        self._resumed = Resumed(self._teams, writes_key=writes_key)
+        self._resumed = Resumed(self._teams, writes_key=links_state)
 
     def install(self) -> None:
         """Put them in."""

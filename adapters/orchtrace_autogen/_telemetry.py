@@ -25,19 +25,12 @@ from opentelemetry import trace
 from opentelemetry.context import get_current
 from opentelemetry.trace import INVALID_SPAN, Span, SpanKind, Status, StatusCode, Tracer
 
+from orchtrace_autogen._adapter import REPLACE, REUSE
 from orchtrace_autogen._work import recording
 from orchtrace_otel import attributes as a
 from orchtrace_otel._guard import guarded
 from orchtrace_otel.adapter import Patches
 from orchtrace_otel.spans import Scope, all_writable, is_suppressed, writable
-
-REUSE: Final = "reuse"
-"""AutoGen's spans of agents and tools are made, and say which of our spans they repeat."""
-QUIET: Final = "quiet"
-"""AutoGen's spans of agents and tools are made, and say what they say without us."""
-REPLACE: Final = "replace"
-"""AutoGen makes no spans; ours say it all."""
-MODES: Final = (REUSE, QUIET, REPLACE)
 
 _TRACER: Final = "autogen-core"
 _TOOL_SPAN: Final = "trace_tool_span"
@@ -96,7 +89,7 @@ class Telemetry:
     """AutoGen's helpers that make its spans, as they are while ours are on.
 
     Args:
-        mode: One of `MODES`.
+        mode: `reuse`, `quiet` or `replace`.
     """
 
     def __init__(self, mode: str) -> None:

@@ -5,7 +5,7 @@ Importing this package imports no LangGraph; `LangGraphAdapter.instrument` does.
 
 from __future__ import annotations
 
+from orchtrace_langgraph._adapter import LangGraphAdapter
 from orchtrace_langgraph._replay_record import Recorded
-from orchtrace_langgraph.adapter import LangGraphAdapter
 
 __all__ = ["LangGraphAdapter", "Recorded"]

@@ -24,7 +24,6 @@ from orchtrace_langgraph._turns import astart_model, end_model, fail_model, star
 from orchtrace_otel import spans
 from orchtrace_otel._guard import guarded, warn_once
 from orchtrace_otel.adapter import Patches, Wrapper
-from orchtrace_otel.settings import option
 
 Wrapped: TypeAlias = Callable[..., Any]
 Args: TypeAlias = tuple[Any, ...]
@@ -320,13 +319,13 @@ _OUTCOMES: Final = {
 }
 
 
-def install(patches: Patches) -> None:
+def install(patches: Patches, *, links_checkpoints: bool) -> None:
     """Put every wrapper in; one that finds nothing to wrap is left out, with one warning.
 
-    Raises:
-        ConfigError: If `ORCHTRACE_LANGGRAPH_CHECKPOINTS` is neither `untouched` nor `linked`.
+    Args:
+        patches: What takes them out again.
+        links_checkpoints: Whether checkpoints name the run that wrote them.
     """
-    writes_key = option("langgraph", "checkpoints", ("untouched", "linked")) == "linked"
     errors = find("langgraph.errors")
     _runs.GraphRun.is_exact = _runs.GraphRun.is_followed = True
     spans.keepers.append(innermost)
@@ -340,7 +339,7 @@ def install(patches: Patches) -> None:
         (RETRY, RESET, retries.begin, True),
         (RETRY, "_arun_with_timeout", arun_timed, True),
     ]
-    if writes_key:
+    if links_checkpoints:
         hooks.append((f"{_LOOPS}:PregelLoop", "_put_checkpoint", put_checkpoint, False))
     lacking = next((f"{o}.{n}" for o, n, w, _ in hooks if w in _CORE and not _has(o, n)), None)
     if lacking is not None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import platform
 import sys
+from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, entry_points, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -20,7 +21,13 @@ from orchtrace_otel.cli._finding import Finding, broken, does_not_open
 from orchtrace_otel.cli._limits import limits, sampling
 from orchtrace_otel.content.folders import open_folder
 from orchtrace_otel.content.notes import complaints
-from orchtrace_otel.settings import CAPTURE_MODES, CAPTURE_VARIABLE
+from orchtrace_otel.errors import ConfigError
+from orchtrace_otel.settings import (
+    CAPTURE_MODES,
+    CAPTURE_VARIABLE,
+    misspelled,
+    option_variable,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -47,6 +54,8 @@ def what_is_installed() -> Iterator[Finding]:
 
 def what_is_configured(settings: Settings) -> Iterator[Finding]:
     """Look at what the environment says."""
+    yield from _misspelled()
+    yield from _options()
     yield from _exporters(settings)
     yield from endpoints(settings)
     yield from limits(settings.otel or {})
@@ -91,6 +100,39 @@ def _adapter(name: str, entry: EntryPoint) -> Finding:
         return Finding("adapters", "ok", name, found)
     advice = f"run: pip install 'orchtrace-otel[{kind.extra}]'"
     return Finding("adapters", "wrong", name, f"needs {unmet}", advice)
+
+
+# --- variables of ours and of adapters --------------------------------------------------
+
+
+def _misspelled() -> Iterator[Finding]:
+    options = [option_variable(kind.name, name) for kind in _kinds() for name in kind.options]
+    for name, meant in misspelled(options).items():
+        yield Finding("settings", "wrong", name, "read by nobody", f"write {meant}")
+
+
+def _options() -> Iterator[Finding]:
+    """Tell what is chosen of adapters' options, where it is not the default."""
+    for kind in _kinds():
+        for name, (default, *_) in kind.options.items():
+            variable = option_variable(kind.name, name)
+            try:
+                chosen = kind.option(name)
+            except ConfigError as error:
+                found, _, advice = str(error).partition("; ")
+                yield Finding("settings", "wrong", variable, found, advice)
+            else:
+                if chosen != default:
+                    yield Finding("settings", "ok", variable, f"{chosen}, where {default} is usual")
+
+
+def _kinds() -> list[type[adapters.Adapter]]:
+    """Return the adapters that load; `_adapter` tells of those that do not."""
+    kinds: list[type[adapters.Adapter]] = []
+    for _, entry in sorted(adapters.registered().items()):
+        with suppress(Exception):
+            kinds.append(entry.load())
+    return kinds
 
 
 # --- where traces go ------------------------------------------------------------------

@@ -14,7 +14,7 @@ from orchtrace_otel.cli._console import clean, out_json, tell_text
 from orchtrace_otel.cli._finding import Finding
 from orchtrace_otel.cli._summary import counted
 from orchtrace_otel.errors import ConfigError
-from orchtrace_otel.settings import Settings, misspelled
+from orchtrace_otel.settings import Settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -54,12 +54,7 @@ def _look() -> list[Finding]:
         variable = str(error).partition(" ")[0]
         advice = "correct it first: what else the environment says is not looked at"
         return [*what_is_installed(), Finding("settings", "wrong", variable, str(error), advice)]
-    return [*what_is_installed(), *_misspelled(), *what_is_configured(settings)]
-
-
-def _misspelled() -> Iterator[Finding]:
-    for name, meant in misspelled().items():
-        yield Finding("settings", "wrong", name, "read by nobody", f"write {meant}")
+    return [*what_is_installed(), *what_is_configured(settings)]
 
 
 def _lines(findings: list[Finding]) -> Iterator[Text]:

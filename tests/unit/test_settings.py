@@ -168,12 +168,21 @@ def test_no_other_module_reads_the_environment() -> None:
 
 
 def test_variables_that_are_right_or_of_others_are_not_misspelled() -> None:
-    """Those of adapters and exporters are theirs; those of tests are like none of ours."""
+    """Those of exporters are theirs; those of tests are like none of ours."""
     others = ("AUTOGEN_STATE", "AUTOGEN_TELEMETRY", "LANGGRAPH_CHECKPOINTS", "HTTP_TOKEN")
     ours = ("EXPORTERS", "KEY", "STORE", "MAX_OPEN_RUNS", "MAX_SPANS", "QUEUE_SIZE")
     more = ("HTTP_HEADERS", "HTTP_SPOOL", "RANDOM_GRAPHS", "KILLS", "E2E_RUNS")
     names = {f"ORCHTRACE_{name}": "x" for name in (*others, *ours, *more)}
-    assert misspelled({**names, "OTEL_EXPORTERS": "x", "EXPORTER": "x"}) == {}
-    assert misspelled({"ORCHTRACE_MAX_RUNS": "5"}) == {
+    assert misspelled(environ={**names, "OTEL_EXPORTERS": "x", "EXPORTER": "x"}) == {}
+    assert misspelled(environ={"ORCHTRACE_MAX_RUNS": "5"}) == {
         "ORCHTRACE_MAX_RUNS": "ORCHTRACE_MAX_OPEN_RUNS"
+    }
+
+
+def test_options_of_adapters_are_known_to_the_search_for_misspelled_variables() -> None:
+    """Right ones are left alone; what nearly is one is told with it."""
+    options = ["ORCHTRACE_RELAY_STATE", "ORCHTRACE_RELAY_TELEMETRY"]
+    environment = {"ORCHTRACE_RELAY_STATE": "x", "ORCHTRACE_RELAY_TELEMETERY": "x"}
+    assert misspelled(options, environment) == {
+        "ORCHTRACE_RELAY_TELEMETERY": "ORCHTRACE_RELAY_TELEMETRY"
     }

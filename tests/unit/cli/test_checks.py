@@ -366,6 +366,37 @@ def test_adapters_are_told(
 
 
 @pytest.mark.parametrize(
+    ("variable", "value", "told"),
+    [
+        ("ORCHTRACE_AUTOGEN_STATE", "untouched", None),
+        ("ORCHTRACE_AUTOGEN_STATE", "linked", ("ok", "linked, where untouched is usual", "")),
+        (
+            "ORCHTRACE_LANGGRAPH_CHECKPOINTS",
+            "marked",
+            (
+                "wrong",
+                "ORCHTRACE_LANGGRAPH_CHECKPOINTS must be one of untouched, linked, got 'marked'",
+                "unset it for 'untouched'",
+            ),
+        ),
+        (
+            "ORCHTRACE_LANGGRAPH_CHECKPOINT",
+            "linked",
+            ("wrong", "read by nobody", "write ORCHTRACE_LANGGRAPH_CHECKPOINTS"),
+        ),
+    ],
+)
+def test_options_of_adapters_are_told(
+    variable: str, value: str, told: tuple[str, str, str] | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is chosen, what is no choice, and what nobody reads."""
+    monkeypatch.setenv(variable, value)
+    findings = [one for one in what_is_configured(Settings()) if one.topic == "settings"]
+    assert [(one.level, one.found, one.advice) for one in findings] == ([told] if told else [])
+    assert {one.name for one in findings} <= {variable}
+
+
+@pytest.mark.parametrize(
     ("mode", "store", "level", "told"),
     [
         ("NO_CONTENT", None, None, None),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from orchtrace_langgraph import _graphs
@@ -21,6 +21,7 @@ class LangGraphAdapter(Adapter):
     extra = "langgraph"
     module = "langgraph.pregel"
     requires: ClassVar[Mapping[str, str]] = {"langgraph": ">=0.6,<2"}
+    options: ClassVar[Mapping[str, Sequence[str]]] = {"checkpoints": ("untouched", "linked")}
 
     def __init__(self) -> None:
         self._patches: Patches | None = None
@@ -32,7 +33,7 @@ class LangGraphAdapter(Adapter):
         if self._patches is not None:
             return
         patches = Patches()
-        _hooks.install(patches)
+        _hooks.install(patches, links_checkpoints=self.option("checkpoints") == "linked")
         self._patches = patches
 
     def uninstrument(self) -> None:

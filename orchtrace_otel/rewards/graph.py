@@ -372,6 +372,11 @@ def is_stop(event: Event) -> bool:
     return keys.get("verb") == "stop" or keys.get("decision") == "stop" or "stop_reason" in keys
 
 
+def is_delegation(event: Event) -> bool:
+    """Whether a decision gives work to an agent that lives, in our words or in the sheet's."""
+    return event.keys.get("verb") == "delegate" or event.keys.get("decision") == "delegate"
+
+
 def owner_of(name: str, keys: Mapping[str, Any]) -> str | None:
     """The activation around an interval: its `parent` for activations, else the one it names."""
     owner = keys.get("activation")

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from operator import lt
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from orchtrace_otel.rewards.graph import is_delegation
+
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
@@ -55,7 +57,7 @@ class Team:
 
 
 def read_team(facts: Facts) -> Team:
-    """Read the team of a trace; those of others, without activations, by their spawns.
+    """Read the team of a trace; those of others, without activations, by what they gave to whom.
 
     Example:
         >>> from orchtrace_otel.model import Event, Trace
@@ -107,7 +109,7 @@ def _when(event: Event) -> tuple[float, str]:
 def _take_spawns(team: Team, events: Iterable[Event]) -> None:
     for event in sorted(events, key=_when):
         to = event.get("to")
-        if event.type == "spawn" and isinstance(to, str):
+        if (event.type == "spawn" or is_delegation(event)) and isinstance(to, str):
             team.acts.setdefault(to, (to, event.agent, event.agent, str(event.get("role", ""))))
             team.agents[to] = to
             team.lead = team.lead or event.agent

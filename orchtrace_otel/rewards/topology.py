@@ -84,7 +84,7 @@ def explain_topology(trace: Trace) -> Evidence:
 
     Args:
         trace: A trace of this project. Traces of others, without activations, are read by
-            their spawns.
+            what they gave to whom.
 
     Example:
         >>> from orchtrace_otel.model import Event, Trace

@@ -9,7 +9,7 @@ from orchtrace_otel.rewards.families.assignments import assignments
 from orchtrace_otel.rewards.families.failures import failures
 from orchtrace_otel.rewards.families.orchestration import communication
 from orchtrace_otel.rewards.families.orchestration.collapse import why_spurious
-from orchtrace_otel.rewards.families.orchestration.communication import messages, uses
+from orchtrace_otel.rewards.families.orchestration.communication import awaited, uses
 from orchtrace_otel.rewards.families.orchestration.lineage import sibling_pairs
 from orchtrace_otel.rewards.families.orchestration.parallel import (
     K_MAX,
@@ -37,7 +37,7 @@ def _assigned(facts: Facts) -> dict[int, str]:
 
 def r_parallel(facts: Facts) -> Explanation:
     """PARL's parallel term."""
-    peak = facts.share(peak_of_agents)
+    peak = facts.share(peak_of_agents) or 0
     return Explanation(
         f"(min(K, {K_MAX}) - 1) / ({K_MAX} - 1), K sub-agents at work at once; 0 without any",
         f"K = {peak}: ({max(min(peak, K_MAX), 1)} - 1) / {K_MAX - 1}",
@@ -143,7 +143,7 @@ def error_amplification(facts: Facts) -> Explanation:
 
 def message_delay(facts: Facts) -> Explanation:
     """What waiting for messages cost."""
-    read = facts.share(messages)
+    read = facts.share(awaited)
     said = {at: f"read by {len(readers)}" for at, readers in read.items()}
     chains = facts.chains or ()
     whole = max(chains, default=facts.graph.first) - facts.graph.first

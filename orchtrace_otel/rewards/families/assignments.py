@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from orchtrace_otel.rewards.facts import Facts
+from orchtrace_otel.rewards.families.others import is_of_others, stretches
+from orchtrace_otel.rewards.graph import is_delegation
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -159,7 +161,7 @@ class _Reader:
         """Positions of spawns and delegations."""
         events, types = self.facts.events, self.types
         decisions = types.get("orchestrator_decision", ())
-        delegations = [at for at in decisions if events[at].keys.get("verb") == "delegate"]
+        delegations = [at for at in decisions if is_delegation(events[at])]
         return [*types.get("spawn", ()), *delegations]
 
     def _openings(self) -> dict[int, int]:
@@ -186,26 +188,22 @@ class _Reader:
 
     def _unopened(self, place: int) -> _Row:
         event = self.facts.events[place]
-        if "verb" not in event.keys:
+        if is_of_others(event):
             return self._of_others(place)
         to = text(event.keys.get("to"))
         return place, to, to, None, text(event.keys.get("activation")), None, None, False
 
     def _of_others(self, place: int) -> _Row:
-        """A spawn in a trace without activations: its agent's last return ends it."""
-        events = self.facts.events
-        giver = events[place]
-        to = text(giver.keys.get("to"))
-        if to is None:
-            led = [
-                events[at] for at in self.facts.effects[place] if events[at].agent != giver.agent
-            ]
-            first = min(led, key=lambda event: (event.t, event.id), default=None)
-            to = None if first is None else first.agent
-        back = [at for at in self.types.get("return", ()) if events[at].agent == to]
-        closed = max(back, key=lambda at: (events[at].t, events[at].id), default=None)
-        finished = closed is not None and closed not in self.unwell and self._stayed(closed, to)
-        return place, to, to, None, giver.agent, None, closed, finished
+        """Work given in a trace without activations: its agent's last return ends it."""
+        facts = self.facts
+        to, _, returns, gone = facts.share(stretches)[place]
+        closed = returns[-1] if returns else None
+        finished = (
+            closed is not None
+            and closed not in self.unwell
+            and (gone is None or gone >= facts.graph.begin[closed])
+        )
+        return place, to, to, None, facts.events[place].agent, None, closed, finished
 
     def _stayed(self, closed: int | None, instance: str | None) -> bool:
         """Whether nobody had ended it from outside when it closed."""

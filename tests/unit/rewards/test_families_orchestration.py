@@ -69,8 +69,11 @@ def test_fork3_has_the_numbers_of_the_sheet(fork3):
 
 def test_fork3_as_others_write_it_has_the_same_terms(foreign_fork3):
     """Without activations spawns are followed to the agent's own events and its return."""
-    names = ("r_parallel", "r_finish", "balance", "spurious_parallelism", "critical_steps")
-    assert picked(foreign_fork3, *names) == [0.5, 0.6667, 0.6667, -0.3333, None]
+    names = (
+        "r_parallel", "r_finish", "balance", "spurious_parallelism", "independence",
+        "critical_steps",
+    )  # fmt: skip
+    assert picked(foreign_fork3, *names) == [0.5, 0.6667, 0.6667, -0.3333, 1, None]
 
 
 def test_fork3_shuffled_has_the_same_bits(fork3):

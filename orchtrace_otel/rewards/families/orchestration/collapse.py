@@ -15,6 +15,7 @@ from orchtrace_otel.rewards.families.assignments import (
 )
 from orchtrace_otel.rewards.families.orchestration.lineage import sibling_pairs
 from orchtrace_otel.rewards.families.orchestration.parallel import peak_of_agents
+from orchtrace_otel.rewards.families.others import stretches
 
 
 @component(family="R7", unit="orchestrator", range=(-1, 0), inputs=("spawn", "delegate", "edges"))
@@ -26,7 +27,10 @@ def serial_collapse(facts: Facts) -> float | None:
     """
     if not facts.is_timed:
         return None
-    if facts.share(peak_of_agents) > 1:
+    peak = facts.share(peak_of_agents)
+    if peak is None:
+        return None
+    if peak > 1:
         return 0.0
     pairs = facts.share(sibling_pairs)
     if pairs is None:
@@ -63,6 +67,9 @@ def why_spurious(facts: Facts) -> dict[int, str]:
 
 def _led(facts: Facts, found: Assignments, at: int) -> bool:
     """Whether what came of it led to the answer, where no end says so: anything its agent did."""
+    stretch, led = facts.share(stretches).get(found.places[at]), facts.led
+    if stretch is not None:
+        return any(led[place] for place in stretch.returns or stretch.places)
     agent = found.agents[at]
     if found.closed[at] is not None or found.opened[at] is not None or agent is None:
         return False
@@ -85,13 +92,26 @@ def _idle(facts: Facts, found: Assignments) -> set[int]:
         if keys.get("verb") != "begin":
             busy.add(text(keys.get("activation")))
     silent = {at for at, name in enumerate(found.activations) if name not in busy}
+    silent |= _silent_others(facts, found)
     return silent & _beside(facts, found) if silent else silent
+
+
+def _silent_others(facts: Facts, found: Assignments) -> set[int]:
+    """The same in traces of others, for those whose agent was seen at all."""
+    types, tokens = facts.by_type, facts.tokens or ()
+    busy = {*tokens, *types.get("tool_call", ()), *types.get("message", ()), *found.places}
+    work = facts.share(stretches)
+    return {
+        at
+        for at, place in enumerate(found.places)
+        if place in work and work[place].places and busy.isdisjoint(work[place].places)
+    }
 
 
 def _beside(facts: Facts, found: Assignments) -> set[int]:
     """Assignments that overlap in time with another one of their parent."""
     groups: defaultdict[str | None, list[tuple[int, int, int]]] = defaultdict(list)
-    for at, start, end in facts.share(lasting):
+    for at, start, end in (*facts.share(lasting), *_lasting_of_others(facts, found)):
         groups[found.parents[at]].append((start, end, at))
     overlapping: set[int] = set()
     for group in groups.values():
@@ -103,6 +123,16 @@ def _beside(facts: Facts, found: Assignments) -> set[int]:
             if end > longest:
                 longest, owner = end, at
     return overlapping
+
+
+def _lasting_of_others(facts: Facts, found: Assignments) -> list[tuple[int, int, int]]:
+    """When work was given in traces of others, and when the last that came of it was over."""
+    work, graph = facts.share(stretches), facts.graph
+    return [
+        (at, graph.begin[place], max([graph.finish[done] for done in work[place].places]))
+        for at, place in enumerate(found.places)
+        if place in work and work[place].places
+    ]
 
 
 def _repeated(facts: Facts, found: Assignments) -> set[int]:

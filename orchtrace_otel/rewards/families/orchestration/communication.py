@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from orchtrace_otel.rewards.component import component
 from orchtrace_otel.rewards.facts import Facts
+from orchtrace_otel.rewards.families.others import is_of_others
 from orchtrace_otel.rewards.families.outcome import check_budget
 from orchtrace_otel.rewards.graph import NANOSECONDS, longest_chains
 from orchtrace_otel.rewards.similarity import ngrams
@@ -97,6 +98,18 @@ def messages(facts: Facts) -> Mapping[int, Sequence[int]]:
     return found
 
 
+def awaited(facts: Facts) -> Mapping[int, Sequence[int]]:
+    """What waited for each message; ask it through `share`.
+
+    Who read it; in traces of others, which may know no edges of messages, what it led to.
+    """
+    events = facts.events
+    return {
+        place: readers or (facts.effects[place] if is_of_others(events[place]) else readers)
+        for place, readers in facts.share(messages).items()
+    }
+
+
 def uses(facts: Facts) -> Mapping[int, float] | None:
     """Each message's position to 1 where it led to the answer, else 0; ask it through `share`.
 
@@ -113,10 +126,10 @@ def uses(facts: Facts) -> Mapping[int, float] | None:
     for place, readers in facts.share(messages).items():
         if readers:
             used = any(led[reader] for reader in readers)
-        elif "verb" in facts.events[place].keys:
-            used = place in last
-        else:
+        elif is_of_others(facts.events[place]):
             used = led[place]
+        else:
+            used = place in last
         found[place] = float(used)
     return found
 
@@ -142,7 +155,7 @@ def message_delay(facts: Facts) -> float | None:
     """
     if facts.chains is None or not facts.share(messages):
         return None
-    return _delay(facts, facts.share(messages))
+    return _delay(facts, facts.share(awaited))
 
 
 def message_delays(trace: Trace) -> dict[str, float]:
@@ -162,7 +175,7 @@ def message_delays(trace: Trace) -> dict[str, float]:
         return {}
     return {
         facts.events[place].id: _delay(facts, {place: readers})
-        for place, readers in messages(facts).items()
+        for place, readers in awaited(facts).items()
     }
 
 

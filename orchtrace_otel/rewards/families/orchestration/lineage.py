@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from itertools import pairwise
+from itertools import combinations, pairwise
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from orchtrace_otel.rewards.facts import Facts
 from orchtrace_otel.rewards.families.assignments import Assignments, assignments, lasting
+from orchtrace_otel.rewards.families.others import stretches
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -34,6 +35,8 @@ def sibling_pairs(facts: Facts) -> Pairs | None:
     A path is one of causes, as a message, a result that was passed on, or one's end that
     let the other begin. None on cycles, and with more than `MOST` assignments.
     """
+    if facts.share(stretches):
+        return _pairs_of_others(facts)
     found = facts.share(assignments)
     siblings: defaultdict[str | None, dict[int, tuple[int, int]]] = defaultdict(dict)
     for number, start, end in facts.share(lasting):
@@ -46,9 +49,46 @@ def sibling_pairs(facts: Facts) -> Pairs | None:
     pairs = sum([len(group) * (len(group) - 1) // 2 for group in groups])
     if all(_in_turn(group, found, facts.graph.causes) for group in groups):
         return Pairs(pairs, pairs)
-    reached = _carry(facts, found.opened)
+    opened = {at: 1 << number for number, at in enumerate(found.opened) if at is not None}
+    reached = _carry(facts, opened)
     ends = [0 if closed is None else reached[closed] for closed in found.closed]
     return Pairs(pairs, sum([_connected(group, ends, facts) for group in groups]))
+
+
+def _pairs_of_others(facts: Facts) -> Pairs | None:
+    """The same where an assignment is all that its agent did because of it.
+
+    It depends on another where that led to anything of it, or to its being given.
+    """
+    events = facts.events
+    siblings: defaultdict[str, list[tuple[int, Sequence[int]]]] = defaultdict(list)
+    for place, stretch in facts.share(stretches).items():
+        if stretch.places:
+            siblings[events[place].agent].append((place, stretch.places))
+    groups = [group for group in siblings.values() if len(group) > 1]
+    if not groups:
+        return Pairs(0, 0)
+    if not facts.is_causal or sum(map(len, groups)) > MOST:
+        return None
+    listed = [one for group in groups for one in group]
+    reached = _carry(
+        facts, {at: 1 << number for number, (_, done) in enumerate(listed) for at in done}
+    )
+    before = {place: _joined([reached[at] for at in (place, *done)]) for place, done in listed}
+    bit = {place: 1 << number for number, (place, _) in enumerate(listed)}
+    pairs = [
+        before[one] & bit[other] or before[other] & bit[one]
+        for group in groups
+        for (one, _), (other, _) in combinations(group, 2)
+    ]
+    return Pairs(len(pairs), sum(map(bool, pairs)))
+
+
+def _joined(bits: Iterable[int]) -> int:
+    joined = 0
+    for some in bits:
+        joined |= some
+    return joined
 
 
 def _in_turn(
@@ -66,13 +106,12 @@ def _in_turn(
     return True
 
 
-def _carry(facts: Facts, opened: Iterable[int | None]) -> Sequence[int]:
-    """For each event the bits of all openings that lead to it."""
+def _carry(facts: Facts, bits: Mapping[int, int]) -> Sequence[int]:
+    """For each event the bits of all events that lead to it, its own included."""
     causes = facts.graph.causes
     reached = [0] * len(causes)
-    for number, opening in enumerate(opened):
-        if opening is not None:
-            reached[opening] = 1 << number
+    for place, bit in bits.items():
+        reached[place] = bit
     for place in facts.graph.order:
         held = reached[place]
         for cause in causes[place]:

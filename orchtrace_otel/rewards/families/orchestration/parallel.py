@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final
 from orchtrace_otel.rewards.component import component
 from orchtrace_otel.rewards.facts import Facts
 from orchtrace_otel.rewards.families.assignments import assignments, lasting
+from orchtrace_otel.rewards.families.others import stretches
 from orchtrace_otel.rewards.graph import at_once, fill_gaps
 
 if TYPE_CHECKING:
@@ -121,16 +122,17 @@ def brent_bounds(work: float, span: float, workers: int) -> tuple[float, float]:
     return max(work / workers, span), span + (work - span) / workers
 
 
-def peak_of_agents(facts: Facts) -> int:
+def peak_of_agents(facts: Facts) -> int | None:
     """K: how many sub-agents worked at once, at most; ask it through `Facts.share`.
 
     One that waits for others of its own does not work, and one that begins and ends at
     the same time never does. In traces without activations it is counted over events
-    that last, one for each agent that was spawned.
+    that last, one for each agent that was given work; None where none of theirs does.
     """
     found, spans = facts.share(assignments), facts.share(lasting)
     if not spans:
-        return _peak_of_lasting(facts, set(found.agents))
+        peak = _peak_of_lasting(facts, set(found.agents))
+        return peak or (None if facts.share(stretches) else 0)
     names = set(found.activations)
     parts: defaultdict[str | None, list[tuple[int, int]]] = defaultdict(list)
     if not names.isdisjoint(found.parents):  # most teams are flat: their parent is the run itself
@@ -178,7 +180,8 @@ def r_parallel(facts: Facts) -> float | None:
     """
     if not facts.share(assignments).places:
         return 0.0
-    return parallel_reward(facts.share(peak_of_agents)) if facts.is_timed else None
+    peak = facts.share(peak_of_agents) if facts.is_timed else None
+    return None if peak is None else parallel_reward(peak)
 
 
 @component(family="R7", unit="orchestrator", range=(0, 1), inputs=("spawn", "delegate", "return"))
@@ -201,16 +204,19 @@ def balance(facts: Facts) -> float | None:
         return None
     works = work_by_instance(facts)
     most = max(works.values(), default=0)
+    if works and not most and facts.share(stretches):
+        return None  # others may not say how long anybody worked
     return sum(works.values()) / (len(works) * most) if most else 1.0
 
 
 def work_by_instance(facts: Facts) -> Mapping[str, int]:
     """Nanoseconds of own work of each sub-agent that was given any."""
-    found = facts.share(assignments)
+    found, work = facts.share(assignments), facts.share(stretches)
+    seen = {place for place, stretch in work.items() if stretch.places}
     works = {
         instance: 0
-        for instance, closed in zip(found.instances, found.closed, strict=True)
-        if instance is not None and closed is not None
+        for place, instance, closed in zip(found.places, found.instances, found.closed, strict=True)
+        if instance is not None and (closed is not None or place in seen)
     }
     own_work = facts.graph.own_work
     for event, own in zip(compress(facts.events, own_work), filter(None, own_work), strict=True):

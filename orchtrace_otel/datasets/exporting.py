@@ -141,6 +141,8 @@ def export(  # noqa: PLR0913 - keywords, each a choice of its own
                 _note(report, bad)
             report.counts = spool.counts
             _plan(spool, job, report)
+            if job.reward is None:
+                job = replace(job, given=frozenset(spool.given()))
             if "current" in writer.settings:
                 job = with_updates(job, spool.versions())
             tables = _tables(spool, job, writer.tables, report, progress)

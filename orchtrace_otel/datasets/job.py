@@ -13,7 +13,7 @@ JUDGES: Final = frozenset({"judge", "grader", "evaluator", "verdict"})
 """Roles whose words are verdicts; what read them is no prompt to learn from."""
 
 
-_SETS: Final = frozenset({"agents", "roles", "stop_reasons", "topologies", "judges"})
+_SETS: Final = frozenset({"agents", "roles", "stop_reasons", "topologies", "judges", "given"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +42,7 @@ class Job:
         seed: Of the split, and of whatever a format draws.
         margin: Least distance of two labels that makes them a pair.
         settings: The format's own, as texts.
+        given: Components of rewards that somebody gave a run; an export finds it.
         updates: When agents' policies were updated, nanoseconds since 1970; an export finds it.
         newest: The newest policy version of each agent; an export finds it.
 
@@ -71,6 +72,7 @@ class Job:
     seed: int = 0
     margin: float = 0.0
     settings: Mapping[str, str] = field(default_factory=dict[str, str])
+    given: frozenset[str] = frozenset()
     updates: tuple[int, ...] = ()
     newest: Mapping[str, str] = field(default_factory=dict[str, str])
 

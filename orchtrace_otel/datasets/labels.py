@@ -34,12 +34,17 @@ class Label(NamedTuple):
 
 
 def turn_label(
-    row: Json, component: str | None, structural: Collection[str] = frozenset()
+    row: Json,
+    component: str | None,
+    structural: Collection[str] = frozenset(),
+    given: Collection[str] = frozenset(),
 ) -> Label:
     """Return the label of a row of the turns table: its own, else its agent's, else the team's.
 
-    Without a component the only one counts, or `task`; those that are `structural` are
-    computed from the trace and count only where they are asked for by name.
+    Without a component `task` counts, or the only one of those that are `given` in some run
+    of the data set, so that all its labels are of one; of the row alone where nobody said
+    which are. Those that are `structural` are computed from the trace and count only where
+    they are asked for by name.
 
     A component `credit:METHOD` is the call's share of the outcome instead.
 
@@ -48,7 +53,7 @@ def turn_label(
         Label(value=1.0, component='task', unit='turn', missing=None)
     """
     known = {key for place, _ in _PLACES for key in row.get(place, ())}
-    name, missing = _name(known, component, structural)
+    name, missing = _name(known, component, structural, given)
     disagreeing = row.get("contradictory", ())
     if name is not None and name.startswith(CREDIT):
         share = row.get("credit", {}).get(name.removeprefix(CREDIT))
@@ -57,7 +62,7 @@ def turn_label(
         held: Mapping[str, float] = row.get(place, {})
         if name is not None and name in held and name not in disagreeing:
             return Label(held[name], name, unit)
-    if name in disagreeing or (disagreeing and component is None):
+    if name in disagreeing or (disagreeing and name is None):
         return Label(missing="contradictory_rewards", component=name)
     return Label(missing=missing or "no_reward", component=name)
 
@@ -71,9 +76,10 @@ def run_label(
     disagreeing: Collection[str],
     component: str | None,
     structural: Collection[str] = frozenset(),
+    given: Collection[str] = frozenset(),
 ) -> Label:
-    """Return the label of a run, from its team's rewards."""
-    name, missing = _name(set(rewards), component, structural)
+    """Return the label of a run, from its team's rewards, as `turn_label` does a call's."""
+    name, missing = _name(set(rewards), component, structural, given)
     if name in disagreeing or (disagreeing and name is None and not rewards):
         return Label(missing="contradictory_rewards", component=name)
     if name is not None and name in rewards:
@@ -82,14 +88,14 @@ def run_label(
 
 
 def _name(
-    known: set[str], wanted: str | None, structural: Collection[str]
+    known: set[str], wanted: str | None, structural: Collection[str], given: Collection[str]
 ) -> tuple[str | None, str | None]:
     if wanted is not None:
         return wanted, None
     # What is computed from the trace alone is there for every run, and is no outcome.
     known = known.difference(structural)
-    if DEFAULT in known:
-        return DEFAULT, None
-    if len(known) == 1:
-        return next(iter(known)), None
-    return None, "ambiguous_reward" if known else "no_reward"
+    choice = given or known
+    name = DEFAULT if DEFAULT in choice else next(iter(choice)) if len(choice) == 1 else None
+    if name is None or name in structural:
+        return None, "ambiguous_reward" if known and name is None else "no_reward"
+    return name, None

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final
@@ -25,7 +26,9 @@ from orchtrace_otel.datasets.tasks import clusters, split_of
 from orchtrace_otel.datasets.writer import open_writer
 from orchtrace_otel.model import Reward, Trace
 from orchtrace_otel.schema import dump, load
+from orchtrace_otel.spans import writable
 from orchtrace_otel.tables.arrow import pyarrow
+from orchtrace_otel.tables.joining import given, is_given
 from orchtrace_otel.tables.lake import parts
 from orchtrace_otel.tables.reading import Bad, read_late, read_one
 from orchtrace_otel.tables.rows import rows_of
@@ -74,10 +77,10 @@ def records_of(places: Sequence[str], job: Job) -> Any:
         return lib.data.from_arrow(columns)
     listed = lib.data.from_items(found, override_num_blocks=len(found))
     together = dict(_clusters(listed, job))
-    if "current" in writer.settings:
-        job = with_updates(job, _versions(listed))
-    runs = _on_parts(listed, _runs, job=job, together=together)
     late, faults = _late(places)
+    if job.reward is None or "current" in writer.settings:
+        job = _informed(job, _newest(listed), late)
+    runs = _on_parts(listed, _runs, job=job, together=together)
     made = runs.groupby("cluster").map_groups(
         _made,
         fn_kwargs={"job": job, "late": late, "export": uuid.uuid4().hex},
@@ -167,7 +170,7 @@ def _clusters(listed: Any, job: Job) -> Iterator[tuple[str, str]]:
 
 
 def _told(table: Any) -> Any:
-    """Return the policy versions that each run of a part tells, and when it began."""
+    """Return what each run of a part tells of rewards and policy versions, and when it began."""
     pa: Any = pyarrow()
     rows = [
         {
@@ -175,21 +178,37 @@ def _told(table: Any) -> Any:
             "run": storable(item.trace_id),
             "revision": revision_of(item),
             "order": order,
-            "versions": orjson.dumps({} if is_superseded(item) else versions_of(item)),
+            "versions": orjson.dumps(versions_of(item)),
+            "given": sorted(map(writable, given(item))),
+            "is_gone": is_superseded(item),
         }
         for order, item in _read(table)
         if isinstance(item, Trace)
     ]
     numbers = {name: pa.int64() for name in ("began", "revision")}
     types = {**numbers, "run": pa.string(), "order": pa.string(), "versions": pa.binary()}
-    return pa.Table.from_pylist(rows, schema=pa.schema(types))
+    schema = pa.schema({**types, "given": pa.list_(pa.string()), "is_gone": pa.bool_()})
+    return pa.Table.from_pylist(rows, schema=schema)
 
 
-def _versions(listed: Any) -> list[tuple[int, dict[str, str]]]:
+def _newest(listed: Any) -> dict[str, dict[str, Any]]:
+    """Return what the newest revision of each run tells, in order of their beginnings."""
     rows: list[dict[str, Any]] = _on_parts(listed, _told).take_all()
     newest = {row["run"]: row for row in sorted(rows, key=itemgetter("revision", "order"))}
     ordered = sorted(newest.values(), key=itemgetter("began", "run"))
-    return [(row["began"], orjson.loads(row["versions"])) for row in ordered]
+    return {row["run"]: row for row in ordered if not row["is_gone"]}
+
+
+def _informed(
+    job: Job, newest: Mapping[str, dict[str, Any]], late: Mapping[str, list[dict[str, Any]]]
+) -> Job:
+    """Return a job that knows which rewards were given, and of updates."""
+    found = {name for row in newest.values() for name in row["given"]}
+    came = (reward for run in newest for reward in late.get(run, ()) if is_given(reward))
+    found.update(writable(reward["component"]) for reward in came)
+    job = replace(job, given=frozenset(found))
+    versions = ((row["began"], orjson.loads(row["versions"])) for row in newest.values())
+    return with_updates(job, versions)
 
 
 def _runs(table: Any, job: Job, together: Mapping[str, str]) -> Any:

@@ -25,7 +25,7 @@ REASONS: Final[Mapping[str, str]] = {
     "no_task_id": "its run says no task, so that no other run can be compared; give task_id=",
     "one_sample": "nothing else answers the same task, so that there is nothing to compare",
     "no_reward": "no reward says how good it was; name one with --reward",
-    "ambiguous_reward": "it has several rewards; say which with --reward",
+    "ambiguous_reward": "runs have several rewards, none of them `task`; say which with --reward",
     "contradictory_rewards": "its rewards contradict each other",
     "no_margin": "no other answer to the same prompt is better or worse by --margin",
     "confounded": "what is better differs too much in length or cost to say why it is",

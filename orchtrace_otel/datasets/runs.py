@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from orchtrace_otel.datasets.chat import chat, tool_schemas
 from orchtrace_otel.datasets.labels import Label, run_label, turn_label
-from orchtrace_otel.tables.joining import settle
+from orchtrace_otel.tables.joining import is_given, settle
 
 if TYPE_CHECKING:
     from orchtrace_otel.content.tokens import Tokens
@@ -35,7 +35,7 @@ class Call:
     def __init__(self, row: Json, run: Run, contents: Contents, job: Job) -> None:
         self.row = row
         self.run = run
-        self.label: Label = turn_label(row, job.reward, run.structural)
+        self.label: Label = turn_label(row, job.reward, run.structural, job.given)
         self._contents = contents
         self._content: TurnContent | None = None
         self._prompt: list[Json] | None = None
@@ -165,7 +165,7 @@ class Run:
         sound: dict[str, float] = {
             name: value for name, value in known.items() if value is not None
         }
-        return run_label(sound, disagreeing, job.reward, self.structural)
+        return run_label(sound, disagreeing, job.reward, self.structural, job.given)
 
 
 def _structural(rewards: Iterable[Json]) -> frozenset[str]:
@@ -173,8 +173,8 @@ def _structural(rewards: Iterable[Json]) -> frozenset[str]:
     computed: set[str] = set()
     given: set[str] = set()
     for row in rewards:
-        is_given = row.get("source") == "record" and row.get("estimator") != "structural"
-        (given if is_given else computed).add(str(row.get("component")))
+        counts = row.get("source") == "record" and is_given(row)
+        (given if counts else computed).add(str(row.get("component")))
     return frozenset(computed - given)
 
 

@@ -117,6 +117,28 @@ def join(trace: Trace) -> Joined:
     return joined
 
 
+def given(trace: Trace) -> set[str]:
+    """Return the components of rewards that somebody gave a run: none is computed from it alone.
+
+    Example:
+        >>> from orchtrace_otel.model import Trace
+        >>> given(Trace("run", "task", (), rewards={"task": 1.0}))
+        {'task'}
+    """
+    records = records_of(trace.stop, "reward_records")
+    found = {str(record.get("component")) for record in records if is_given(record)}
+    untold = trace.rewards.keys() - {record.get("component") for record in records}
+    if untold:  # of traces of others: what only their events have besides is computed, too
+        held = (event.get("rewards") for event in trace.events if "rewards" in event.keys)
+        untold -= {name for one in held if isinstance(one, dict) for name in cast("Json", one)}
+    return found | untold
+
+
+def is_given(record: Json) -> bool:
+    """Whether somebody gave a reward, and no formula of its trace alone."""
+    return record.get("estimator") != "structural"
+
+
 def _turns_by_target(trace: Trace) -> dict[str, str]:
     """Each id that a reward may name, to the one turn that it leads to."""
     found: dict[str, str] = {}

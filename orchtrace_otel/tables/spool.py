@@ -18,6 +18,7 @@ from orchtrace_otel.model import Reward, Trace
 from orchtrace_otel.rewards import score
 from orchtrace_otel.schema import dump, load
 from orchtrace_otel.spans import writable
+from orchtrace_otel.tables.joining import given, is_given
 from orchtrace_otel.tables.reading import Bad, Late
 from orchtrace_otel.tables.scratch import Scratch
 from orchtrace_otel.tables.versions import began, versions_of
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 _TABLES: Final = """
 create table runs (
     run text primary key, revision integer, task text, place integer, trace blob, is_gone integer,
-    began integer, versions text
+    began integer, versions text, given text
 ) without rowid;
 create table late (run text, id text, reward blob, primary key (run, id)) without rowid;
 create table tasks (task text primary key, cluster text) without rowid;
@@ -98,9 +99,10 @@ class Spool:
         gone = is_superseded(trace)
         versions = versions_of(trace)
         told = orjson.dumps(versions) if versions else None
+        names = orjson.dumps(sorted(map(writable, given(trace))))
         row = (run, revision, storable(trace.task_id), self._place, dump(trace), gone)
-        query = "insert or replace into runs values (?, ?, ?, ?, ?, ?, ?, ?)"
-        self._base.execute_many(query, [(*row, began(trace), told)])
+        query = "insert or replace into runs values (?, ?, ?, ?, ?, ?, ?, ?, ?)"
+        self._base.execute_many(query, [(*row, began(trace), told, names)])
         self._place += 1
 
     def _take_late(self, late: Late) -> None:
@@ -131,6 +133,14 @@ class Spool:
         )
         for start, versions in self._base.execute(query):
             yield start, orjson.loads(versions)
+
+    def given(self) -> set[str]:
+        """Return the components of rewards that somebody gave a run, then or later."""
+        query = "select distinct given from runs where not is_gone"
+        found = {name for (names,) in self._base.execute(query) for name in orjson.loads(names)}
+        query = "select reward from late join runs using (run) where not is_gone"
+        late = (orjson.loads(reward) for (reward,) in self._base.execute(query))
+        return found | {writable(reward["component"]) for reward in late if is_given(reward)}
 
     def cluster(self, clusters: Iterable[tuple[str, str]]) -> None:
         """Say which cluster a task belongs to; a task is its own cluster unless said."""

@@ -47,21 +47,53 @@ def test_a_reward_that_came_late_labels_its_run(recorder: Recorder) -> None:
 def test_runs_without_and_with_contradictory_rewards_say_why_a_label_is_missing(recorder) -> None:
     """They are written; where a format needs a label they are dropped for that."""
     twice = [Reward(id=str(value), component="task", value=value) for value in (0.0, 1.0)]
-    several = [Reward(id=name, component=name, value=1.0) for name in ("a", "b")]
     runs = [
         run(recorder, 1),
         run(recorder, 2, rewards=twice),
-        run(recorder, 3, rewards=several),
-        run(recorder, 4, reward=0.5),
+        run(recorder, 3, reward=0.5),
     ]
     report = exported(recorder, write(recorder.folder / "in", runs))
     missing = [row["label_missing"] for row in rows(recorder)]
-    assert missing == ["no_reward", "contradictory_rewards", "ambiguous_reward", None]
-    assert report.check.unlabelled == {
-        "no_reward": 1,
-        "contradictory_rewards": 1,
-        "ambiguous_reward": 1,
-    }
+    assert missing == ["no_reward", "contradictory_rewards", None]
+    assert report.check.unlabelled == {"no_reward": 1, "contradictory_rewards": 1}
+
+
+@pytest.mark.parametrize(
+    ("components", "labels", "missing"),
+    [
+        (["quality", None], [0.5, None], [None, "no_reward"]),
+        (["task", "seconds"], [0.5, None], [None, "no_reward"]),
+        (["quality", "seconds"], [None, None], ["ambiguous_reward"] * 2),
+    ],
+)
+@pytest.mark.parametrize("is_late", [False, True])
+def test_all_labels_of_a_data_set_are_of_one_reward(
+    recorder: Recorder,
+    components: list[str | None],
+    labels: list[float | None],
+    missing: list[str | None],
+    *,
+    is_late: bool,
+) -> None:
+    """A run that lacks it gets none, though it has another one; whenever that was given."""
+    given = {number: name for number, name in enumerate(components, 1) if name is not None}
+    runs = [
+        run(recorder, number, rewards=[reward(given[number])] if is_now else [])
+        for number in (1, 2)
+        for is_now in [number in given and not (is_late and number == 2)]
+    ]
+    folder = write(recorder.folder / "in", runs)
+    if is_late and 2 in given:
+        came = {"run_id": runs[1].trace_id, **reward(given[2]).to_dict()}
+        (folder / "rewards.jsonl").write_text(json.dumps(came) + "\n")
+    exported(recorder, folder)
+    assert [row["label"] for row in rows(recorder, "lineage.jsonl")] == labels
+    assert [row["label_missing"] for row in rows(recorder)] == missing
+
+
+def reward(component: str) -> Reward:
+    """A reward of the team."""
+    return Reward(id=component, component=component, value=0.5)
 
 
 def test_structural_rewards_label_nothing_unless_they_are_asked_for(recorder: Recorder) -> None:

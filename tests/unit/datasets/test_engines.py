@@ -22,7 +22,7 @@ from orchtrace_otel.errors import ConfigError, MissingDependencyError
 from orchtrace_otel.model import Reward
 from orchtrace_otel.tables.rows import rows_of
 from tests.lakes import again, in_order, lake, local_table, made_by, runs
-from tests.recorded import Recorder, siblings, write
+from tests.recorded import Call, Recorder, siblings, text, write
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -259,6 +259,24 @@ def test_stored_tables_make_the_same_records_on_ray(
     job = job_of(name, recorder, reward="task")
     made = ray_lake.records_of([first, second], job).table
     assert made.equals(local_table(job, [first, second]))
+
+
+def test_all_labels_are_of_one_reward_on_ray_too(
+    fake: FakeRay, recorder: Recorder, tmp_path: Path
+) -> None:
+    """Whichever part a run lies in, and whenever its reward came."""
+    call = Call("scout", [text("user", "how high?")], [text("assistant", "3 m")])
+    traces = [recorder.run(number, [call], task=f"task {number}") for number in (1, 2, 3)]
+    late = [(trace.trace_id, Reward(id="x", component="style", value=0.5)) for trace in traces]
+    judged = (traces[0].trace_id, Reward(id="y", component="task", value=1.0))
+    first, second = lake(tmp_path / "1", traces[:2], late), lake(tmp_path / "2", traces[2:])
+    third = lake(tmp_path / "3", [], [judged])
+    for places, labels in (([first, second], [0.5] * 3), ([first, second, third], [1, None, None])):
+        job = job_of("trl-sft", recorder)
+        made = ray_lake.records_of(places, job).table
+        assert made.equals(local_table(job, places))
+        found = {row["runs"][0]: row["label"] for row in made.to_pylist()}
+        assert [found[trace.trace_id] for trace in traces] == labels
 
 
 def test_parts_that_cannot_be_read_are_rows_of_their_own(

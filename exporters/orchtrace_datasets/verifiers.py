@@ -75,16 +75,16 @@ class Verifiers(Writer):
                 yield _episode(run, group, _Traces(run, group, advantages, whole=whole).made())
 
 
-def _advantages(group: Group) -> Iterator[tuple[str, float]]:
+def _advantages(group: Group) -> Iterator[tuple[Call, float]]:
     if group.job.choice("advantages", _ADVANTAGES) == "group":
         for one in groups.advantages(group):
             if not isinstance(one, Dropped):
-                yield one.call.id, one.value
+                yield one.call, one.value
         return
     for call in group.calls:
         given = call.row.get("advantage")
         if given is not None:
-            yield call.id, float(given)
+            yield call, float(given)
 
 
 def _unwritable(run: Run) -> Iterator[Dropped]:
@@ -139,7 +139,7 @@ class _Traces:
     """Makes the traces of one run."""
 
     def __init__(
-        self, run: Run, group: Group, advantages: dict[str, float], *, whole: bool
+        self, run: Run, group: Group, advantages: dict[Call, float], *, whole: bool
     ) -> None:
         self._run = run
         self._group = group
@@ -177,7 +177,7 @@ class _Traces:
         answer = messages(call.completion)[0]
         time = self._time(call)
         place = nodes.add(call, messages(call.prompt), answer, tokens, time["end"])
-        advantage = self._advantages.get(call.id)
+        advantage = self._advantages.get(call)
         if advantage is not None:
             node = nodes.rows[place]
             node["advantages"] = [advantage] * sum(node["mask"])

@@ -13,6 +13,7 @@ import pytest
 
 from orchtrace_otel.content.tokens import Tokens
 from orchtrace_otel.errors import ConfigError
+from orchtrace_otel.schema import dump, load
 from tests.exporting import exported, lineage
 from tests.nested import nested
 from tests.recorded import LOOK, Call, Recorder, siblings, text, tokens
@@ -194,6 +195,20 @@ def test_versions_and_advantages_are_where_the_trainer_looks_for_them(tmp_path: 
     assert [node["advantages"] for node in nodes] == [[-0.5, -0.5], [0.5, 0.5]]
     _, episodes = exported(tmp_path, recorder.store, runs, format="verifiers")
     assert "advantages" not in episodes[0]["traces"][0]["nodes"][1]
+
+
+def test_a_call_has_its_own_runs_advantage_whatever_its_id_is(tmp_path: Path) -> None:
+    """Ids of calls are unique in a run; other tracers count them, from one in each."""
+    recorder = Recorder(tmp_path)
+    call = Call("a", ASK, [text("assistant", "x")], tokens=tokens("x"))
+    runs = [recorder.run(number, [call], task="tide", reward=float(number)) for number in (1, 2)]
+    (mine, other) = (run.turns[0].id for run in runs)
+    runs[1] = load(dump(runs[1]).replace(other.encode(), mine.encode()))
+    assert [run.turns[0].id for run in runs] == [mine, mine]
+    choices = {"format": "verifiers", "settings": {"advantages": "group", "scale": "none"}}
+    _, episodes = exported(tmp_path, recorder.store, runs, **choices)
+    nodes = [one["traces"][0]["nodes"][1] for one in episodes]
+    assert [node["advantages"] for node in nodes] == [[-0.5], [0.5]]
 
 
 def test_messages_that_verifiers_has_no_type_for_are_told(tmp_path: Path) -> None:

@@ -4,8 +4,9 @@ Code of ours that runs inside a host application is wrapped in `guarded`. What i
 raises is swallowed, counted, and logged once a site: the class of the error and
 where it was raised, never its text, which may hold the host's content; but for a call
 whose arguments do not fit, which Python tells by the names of parameters.
-`BaseException` (a cancellation, an interrupt) always passes. What a function of the
-host's raises, which we call, is told the same way, as theirs.
+`BaseException` (a cancellation, an interrupt) always passes, and so does what a handler of
+a signal raises, such as a worker's limit of time: it is the host's, wherever it comes. What a
+function of the host's raises, which we call, is told the same way, as theirs.
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ import functools
 import logging
 from collections import Counter
 from collections.abc import Callable
-from inspect import isfunction, isroutine
-from typing import Final, ParamSpec, TypeVar
+from inspect import CO_VARARGS, isfunction, isroutine
+from typing import Final, ParamSpec, TypeVar, cast
 
 _logger = logging.getLogger("orchtrace_otel")
 
@@ -81,6 +82,8 @@ def note(
 ) -> None:
     """Count an error that was swallowed at `site`, and log the first one there.
 
+    One that came out of a signal's handler is raised again instead.
+
     Args:
         site: Where it was swallowed.
         error: What was raised; its class alone is told.
@@ -88,6 +91,8 @@ def note(
         cost: What the failure costs.
         why: What else may be told, without a word of the host's content.
     """
+    if _is_of_a_signal(error):
+        raise error
     swallowed[site] += 1
     if swallowed[site] > 1:
         return
@@ -101,6 +106,28 @@ def note(
         cost,
     )
     _logger.debug("traceback of the failure in %s", site, exc_info=error)
+
+
+def _is_of_a_signal(error: Exception) -> bool:
+    """Whether a handler of a signal raised it, which Python calls in the middle of anything.
+
+    A handler is given the frame that it interrupts, from which it looks called: nobody else
+    hands on a frame of its own.
+    """
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        interrupted, trace = trace.tb_frame, trace.tb_next
+        code = trace.tb_frame.f_code
+        taken = code.co_argcount + bool(code.co_flags & CO_VARARGS) + code.co_kwonlyargcount
+        held = trace.tb_frame.f_locals
+        if any(_is_or_has(held.get(name), interrupted) for name in code.co_varnames[:taken]):
+            return True
+    return False
+
+
+def _is_or_has(given: object, frame: object) -> bool:
+    several = cast("tuple[object, ...]", given) if type(given) is tuple else (given,)
+    return any(one is frame for one in several)
 
 
 def site_of(function: object) -> str:

@@ -3,8 +3,11 @@
 import asyncio
 import inspect
 import logging
+import signal
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
+from types import FrameType
 from typing import Any
 
 import pytest
@@ -39,6 +42,48 @@ def test_an_error_of_ours_is_swallowed_and_counted() -> None:
     function = guarded(fails)
     assert [function("the canary"), function("the canary")] == [None, None]
     assert _guard.swallowed == {SITE: 2}
+
+
+class OutOfTime(Exception):  # noqa: N818 - workers call theirs so
+    """What a worker ends a task with that takes too long."""
+
+
+def out_of_time(number: int, frame: FrameType | None) -> None:
+    """A handler as Celery's and RQ's, which ends the task."""
+    raise OutOfTime(number, frame)
+
+
+class Limit:
+    """A limit of time, as an object and its method."""
+
+    def __call__(self, *given: object) -> None:
+        """Raise."""
+        self.over(*given)
+
+    def over(self, *given: object) -> None:
+        """Raise."""
+        raise OutOfTime(given)
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGALRM"), reason="this system has no alarms")
+@pytest.mark.parametrize(
+    "handler",
+    [out_of_time, Limit().over, Limit(), partial(lambda more, *given: out_of_time(*given), 1)],
+)
+def test_what_a_handler_of_a_signal_raises_is_the_hosts(handler: Any) -> None:
+    """A task's limit of time ends the task though it strikes in the middle of our code."""
+
+    @guarded
+    def ours() -> None:
+        signal.raise_signal(signal.SIGALRM)
+
+    before = signal.signal(signal.SIGALRM, handler)
+    try:
+        with pytest.raises(OutOfTime):
+            ours()
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    assert not _guard.swallowed
 
 
 @pytest.mark.swallows_errors

@@ -12,7 +12,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TypeAlias
 
 from orchtrace_otel._guard import guarded
@@ -46,14 +46,14 @@ class _Request:
         after: How many parcels must be dealt with first.
         end: When the caller stops waiting, seconds of the monotonic clock.
         leaving: The exporters to let go of; None where work goes on.
-        done: Set once it is done.
+        is_done: Whether it is done.
         is_fine: Whether every exporter did it.
     """
 
     after: int
     end: float
     leaving: Sequence[TraceExporter] | None = None
-    done: threading.Event = field(default_factory=threading.Event)
+    is_done: bool = False
     is_fine: bool = True
 
 
@@ -91,7 +91,11 @@ class Delivery:
         """Forget what is queued, and the thread, which a fork leaves behind."""
         self._queue: deque[Parcel] = deque()
         self._requests: deque[_Request] = deque()
-        self._changed = threading.Condition()
+        # Held by itself, not by way of the condition: an interrupt that comes while that takes it
+        # would leave it taken for ever. Whoever has it may come here again: a signal's handler
+        # that ends the process, or a finalizer of a stream that ends with its run.
+        self._mutex = threading.RLock()
+        self._changed = threading.Condition(self._mutex)
         self._came = 0
         self._gone = 0
         self._is_busy = False
@@ -107,7 +111,7 @@ class Delivery:
         if self._synchronous:
             self._deliver(parcel)
             return
-        with self._changed:
+        with self._mutex:
             if self._is_stopped:
                 if self._successor is None:
                     self._lose("traces_after_shutdown")
@@ -126,13 +130,12 @@ class Delivery:
     def _has_thread(self) -> bool:
         """Start the thread where there is none; False where the interpreter is past that."""
         if self._thread is None:
-            thread = OwnThread(self._work, "orchtrace-delivery")
+            self._thread = OwnThread(self._work, "orchtrace-delivery")
             try:
-                thread.start()
+                self._thread.start()
             except RuntimeError:  # the interpreter is shutting down: flush and shutdown deliver
-                return False
-            self._thread = thread
-        return True
+                self._thread = None
+        return self._thread is not None
 
     def _work(self) -> None:
         """Deliver parcels and do what is asked in between, until the exporters are let go of."""
@@ -145,7 +148,7 @@ class Delivery:
 
     def _step(self, *, wait: bool) -> bool:
         """Do the next thing; False where there is none, or never will be."""
-        with self._changed:
+        with self._mutex:
             while wait and not self._queue and not self._requests:
                 self._changed.wait()
             request = parcel = None
@@ -163,7 +166,7 @@ class Delivery:
             try:
                 self._deliver(parcel)
             finally:
-                with self._changed:
+                with self._mutex:
                     self._is_busy = False
                     self._gone += 1
         return True
@@ -203,7 +206,9 @@ class Delivery:
                 self._pass_on(error)
                 request.is_fine = False
                 self._lose(f"shutdown_failed:{type(exporter).__name__}", why=_reason(error))
-        request.done.set()
+        with self._mutex:
+            request.is_done = True
+            self._changed.notify_all()
 
     def _pass_on(self, error: BaseException) -> None:
         """Raise an interrupt again where the host's thread does our work.
@@ -224,15 +229,20 @@ class Delivery:
 
     def _ask(self, timeout_s: float, leaving: Sequence[TraceExporter] | None = None) -> bool:
         """Have the exporters put everything down, on their own thread; wait for it in time."""
-        with self._changed:
-            request = _Request(self._came, time.monotonic() + timeout_s, leaving)
+        with self._mutex:
+            after = self._gone + self._is_busy + len(self._queue)
+            request = _Request(after, time.monotonic() + timeout_s, leaving)
             self._requests.append(request)
             has_thread = not self._synchronous and self._has_thread()
             self._changed.notify_all()
+            if has_thread:
+                # Lets go of the mutex as a whole, also where a handler asks in the middle of `put`.
+                in_time = min(timeout_s, threading.TIMEOUT_MAX)
+                self._changed.wait_for(lambda: request.is_done, in_time)
         if not has_thread:
             while self._step(wait=False):
                 pass
-        return request.done.wait(min(timeout_s, threading.TIMEOUT_MAX)) and request.is_fine
+        return request.is_done and request.is_fine
 
     @property
     def _is_idle(self) -> bool:
@@ -258,7 +268,7 @@ class Delivery:
             keep: Exporters that somebody else goes on with.
             successor: Who takes what is put from now on.
         """
-        with self._changed:
+        with self._mutex:
             if self._is_stopped:
                 return
             self._is_stopped = True
@@ -267,7 +277,7 @@ class Delivery:
             return
         leaving = [one for one in self._exporters if not any(one is kept for kept in keep)]
         self._ask(timeout_s, leaving)
-        with self._changed:
+        with self._mutex:
             undelivered = len(self._queue) + self._is_busy
             self._gone += len(self._queue)
             self._queue.clear()

@@ -134,17 +134,21 @@ class Pipeline(SpanProcessor):
         self._evaluations: Evaluations | None = None
         self._runs: OrderedDict[str, _Open] = OrderedDict()
         self._owners: dict[int, _Open] = {}
-        self._lock = threading.Lock()
-        self._counting = threading.Lock()
+        self._renew_locks()
         self._delivery = Delivery(
             exporters, settings.queue_size, self.lose, _delay, synchronous=synchronous
         )
         afresh_in_children(self)
 
+    def _renew_locks(self) -> None:
+        # Who has one may come here again: Python runs finalizers, such as that of a stream which
+        # nobody reads to its end, and handlers of signals in the middle of anything.
+        self._lock = threading.RLock()
+        self._counting = threading.RLock()
+
     def start_afresh(self) -> None:
         """Leave the open runs to the process that opened them: a fork's child is another one."""
-        self._lock = threading.Lock()
-        self._counting = threading.Lock()
+        self._renew_locks()
         for opened in self._runs.values():
             opened.run.followed = None
             opened.run.is_remote = True
@@ -186,13 +190,13 @@ class Pipeline(SpanProcessor):
     def _overdue(self) -> list[_Open]:
         overdue: list[_Open] = []
         horizon = time.monotonic() - self._settings.max_run_seconds
-        while self._runs:
-            oldest = next(iter(self._runs.values()))
-            if len(self._runs) <= self._settings.max_open_runs and oldest.since > horizon:
-                break
-            del self._runs[oldest.run.id]
-            oldest.root = oldest.run.root
-            overdue.append(oldest)
+        with suppress(RuntimeError):  # a run ended just now, in here: the next one looks again
+            while (oldest := next(iter(self._runs.values()), None)) is not None:
+                if len(self._runs) <= self._settings.max_open_runs and oldest.since > horizon:
+                    break
+                if self._runs.pop(oldest.run.id, None) is not None:
+                    oldest.root = oldest.run.root
+                    overdue.append(oldest)
         return overdue
 
     @guarded

@@ -60,7 +60,7 @@ class Recording:
 
     def __init__(self) -> None:
         self._calls: defaultdict[str, list[_Call]] = defaultdict(list)
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self.skipped = 0
 
     def __len__(self) -> int:

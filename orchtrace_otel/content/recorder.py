@@ -50,7 +50,7 @@ class Recorder:
         self.on_spans = capture.on_spans
         self.key = key
         self._key = (key or "").encode()[:64]
-        self._counting = threading.Lock()
+        self._counting = threading.RLock()  # see Pipeline
         afresh_in_children(self)
         self._redactor = Redactor(
             capture.redact_keys,
@@ -61,7 +61,7 @@ class Recorder:
 
     def start_afresh(self) -> None:
         """Count anew in the child of a fork."""
-        self._counting = threading.Lock()
+        self._counting = threading.RLock()  # see Pipeline
         self.losses.clear()
 
     def lose(self, what: str, count: int = 1) -> None:

@@ -71,7 +71,7 @@ class Captured(SpanProcessor):
         self.ended = 0
         self.open: dict[int, str] = {}
         self.ended_twice: list[str] = []
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         ticks = Ticks() if deterministic else None
         self.provider = TracerProvider(shutdown_on_exit=False, id_generator=ticks)
         self.provider.sampler = RecordOurs(self.provider.sampler)

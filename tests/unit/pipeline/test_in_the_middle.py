@@ -1,0 +1,148 @@
+"""What Python runs in the middle of our code: finalizers of dropped streams, signals' handlers."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import FrameType
+
+import pytest
+
+import orchtrace_otel as orchtrace
+from orchtrace_otel import delivery, pipeline
+from orchtrace_otel.testing import capture, recorder
+from tests.unit.delivery.receiving import LONG
+from tests.unit.pipeline.following import configured
+
+_WATCHED = frozenset(module.__file__ for module in (pipeline, delivery, recorder))
+"""What runs go through that another one may be in."""
+
+
+@orchtrace.team
+def lead() -> str:
+    """A team of nobody else."""
+    return "done"
+
+
+@orchtrace.team
+def streamed() -> Iterator[str]:
+    """A team whose answer comes piece by piece."""
+    yield "first"
+    yield "second"
+
+
+def dropped() -> None:
+    """Begin a stream, and let go of it."""
+    next(streamed())
+
+
+class InTheMiddle:
+    """Does something once, at the n-th call, or return of one, of those that follow runs."""
+
+    def __init__(self, at: int, what: Callable[[], object]) -> None:
+        self.left = at
+        self.what = what
+
+    def __call__(self, frame: FrameType, event: str, arg: object) -> None:
+        """Count; what is done then is not watched itself."""
+        if frame.f_code.co_filename in _WATCHED:
+            self.left -= 1
+            if self.left == 0:
+                sys.setprofile(None)
+                self.what()
+
+
+def at_each_point(what: Callable[[], object], around: Callable[[], object]) -> int:
+    """Do `what` at each point of `around` in turn; return how many points there were."""
+    at = 0
+    while True:
+        at += 1
+        watch = InTheMiddle(at, what)
+        sys.setprofile(watch)
+        try:
+            around()
+        finally:
+            sys.setprofile(None)
+        if watch.left > 0:
+            return at - 1
+
+
+def in_time(work: Callable[[], int]) -> int:
+    """Return what work gives back that might hang; its thread is left behind where it does."""
+    found: list[int] = []
+    thread = threading.Thread(target=lambda: found.append(work()), daemon=True)
+    thread.start()
+    thread.join(LONG)
+    assert found, "it hangs"
+    return found[0]
+
+
+@pytest.mark.parametrize("what", [dropped, lead], ids=["finalizer", "handler"])
+def test_a_run_may_end_wherever_another_one_is_being_followed(what: Callable[[], object]) -> None:
+    """At whatever point of ours Python ends a stream or has a handler called: nobody hangs."""
+    with configured() as (_, exporter):
+        points = in_time(lambda: at_each_point(what, lead))
+        assert points > 50
+        assert orchtrace.flush(LONG)
+        assert orchtrace.losses() == {}
+    # The last time through nothing came in between; where a run was current it was a part of it.
+    assert points + 1 <= len(exporter.traces) <= 2 * points + 1
+
+
+def test_a_run_may_end_wherever_a_test_captures_another_one() -> None:
+    """The recorder of tests, too."""
+    with capture() as captured:
+        in_time(lambda: at_each_point(dropped, lead))
+    assert captured.started == captured.ended
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGTERM"), reason="this system has no signals")
+def test_a_handler_that_shuts_down_delivers_what_is_finished(tmp_path: Path) -> None:
+    """As services do at SIGTERM, which may come while a run is being handed over."""
+    program = f"""
+        import os, signal, sys, time
+        sys.path[:0] = [{str(Path.cwd())!r}]
+        import orchtrace_otel as orchtrace
+        from orchtrace_otel import delivery
+        from tests.keeping import Kept
+
+        exporter = Kept()
+        orchtrace.configure(exporters=[exporter])
+
+        @orchtrace.team
+        def lead():
+            ...
+
+        def end(*_):
+            begun = time.monotonic()
+            orchtrace.shutdown()
+            took = time.monotonic() - begun
+            print(len(exporter.traces), dict(orchtrace.losses()), took < 5, flush=True)
+            os._exit(0)
+
+        def terminate(frame, event, arg):
+            if frame.f_code is delivery.Delivery.put.__code__ and event == "c_return":
+                sys.setprofile(None)
+                os.kill(os.getpid(), signal.SIGTERM)
+
+        signal.signal(signal.SIGTERM, end)
+        lead()
+        orchtrace.flush()
+        sys.setprofile(terminate)
+        lead()
+        """
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", textwrap.dedent(program)],
+        capture_output=True,
+        text=True,
+        timeout=LONG,
+        check=False,
+        cwd=tmp_path,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout in ("1 {} True\n", "2 {} True\n")

@@ -209,6 +209,17 @@ class Event:
         """What was done, in our words; for a foreign trace the event's type."""
         return str(self.keys.get("verb", self.type))
 
+    @property
+    def is_stop(self) -> bool:
+        """Whether it ends its run, in our words or in those of others.
+
+        Others know no verbs; they write a decision `stop`, or a reason.
+        """
+        if self.type != "orchestrator_decision":
+            return False
+        keys = self.keys
+        return keys.get("verb") == "stop" or keys.get("decision") == "stop" or "stop_reason" in keys
+
     def to_dict(self) -> Json:
         """The event as the schema writes it."""
         return {
@@ -482,9 +493,9 @@ class Trace:
 
     @property
     def stop(self) -> Event | None:
-        """The event that ended the run; None while it is open or in foreign traces."""
+        """The run's last event where that ended it; None while it is open, as far as is told."""
         last = self.events[-1] if self.events else None
-        return last if last is not None and last.verb == "stop" else None
+        return last if last is not None and last.is_stop else None
 
     @property
     def turns(self) -> tuple[Turn, ...]:

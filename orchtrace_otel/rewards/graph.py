@@ -354,22 +354,13 @@ def find_stop(events: Sequence[Event]) -> int | None:
     last: int | None = None
     for place in range(len(events) - 1, -1, -1):
         event = events[place]
-        if not is_stop(event):
+        if not event.is_stop:
             continue
         if place == len(events) - 1:
             return place
         if last is None or (event.t, event.id) > (events[last].t, events[last].id):
             last = place
     return last
-
-
-def is_stop(event: Event) -> bool:
-    """Whether an event ends its run, in our words or in those of others."""
-    if event.type != "orchestrator_decision":
-        return False
-    keys = event.keys
-    # Others know no verbs; the sheet has them write decision "stop" and a reason.
-    return keys.get("verb") == "stop" or keys.get("decision") == "stop" or "stop_reason" in keys
 
 
 def is_delegation(event: Event) -> bool:

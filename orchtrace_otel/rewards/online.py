@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Final
 
 from orchtrace_otel.model import Edge, Event, Trace
 from orchtrace_otel.rewards.facts import Facts
-from orchtrace_otel.rewards.graph import Graph, is_stop, nanoseconds, owner_of
+from orchtrace_otel.rewards.graph import Graph, nanoseconds, owner_of
 from orchtrace_otel.rewards.measures import MEASURES, Run, measure, measure_facts
 from orchtrace_otel.rewards.tokens import count_tokens, is_protocol
 
@@ -191,7 +191,7 @@ class Online:
         self._chains.append(0)
         self._own_work.append(0)
         self._count_tokens(event)
-        if is_stop(event):
+        if event.is_stop:
             self._is_causal = self._is_causal and self._stop is None and end == begin
             self._stop = number
         heapq.heappush(self._waiting, (begin, _EVENT, number))
@@ -307,7 +307,7 @@ class Online:
                 self._tokens_known = False
                 return
             self._tokens += count
-            if not is_stop(event) and is_protocol(event):
+            if not event.is_stop and is_protocol(event):
                 self._protocol += count
 
     def _catch_up(self) -> None:
@@ -348,7 +348,7 @@ class Online:
     def _ended_by(self, event: Event) -> _Interval | None:
         if event.id.endswith(".close"):
             return self._clock.open.get(event.id[:-6])
-        name = event.keys.get("activation") if is_stop(event) else None
+        name = event.keys.get("activation") if event.is_stop else None
         return self._clock.open.get(name) if isinstance(name, str) else None
 
     def _open(self, number: int, name: str, *, is_tool: bool) -> None:

@@ -115,6 +115,23 @@ def test_the_stop_is_the_last_event() -> None:
     assert dataclasses.replace(trace, events=()).stop is None
 
 
+@pytest.mark.parametrize(
+    ("kind", "keys", "is_stop"),
+    [
+        ("orchestrator_decision", {"decision": "stop"}, True),
+        ("orchestrator_decision", {"stop_reason": "quality_met"}, True),
+        ("orchestrator_decision", {"decision": "delegate"}, False),
+        ("message", {"decision": "stop", "stop_reason": "quality_met"}, False),
+    ],
+)
+def test_others_stop_by_a_decision_or_a_reason(
+    kind: str, keys: dict[str, str], is_stop: bool
+) -> None:
+    """They know no verbs, and such an event holds flags and records as ours does."""
+    last = Event("e", 1, kind, "lead", keys)
+    assert Trace("run", "task", (last,)).stop == (last if is_stop else None)
+
+
 def test_turns_and_rewards_are_read_from_the_stop() -> None:
     """The records of the stop come as values, and what they do not know stays out."""
     turn = Turn(id="t", input_tokens=2, output_tokens=3)

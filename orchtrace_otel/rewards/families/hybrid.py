@@ -83,7 +83,7 @@ def sharp(
     """Return an agent's reward in SHARP (arXiv 2602.08335): R_acc + l_s delta + l_p R_tool.
 
     `marginal` is r(run) - r(run with the agent's output masked): leaving one out, which is
-    no Shapley value. Normalise per agent in a group then: `individual.agent_advantages`.
+    no Shapley value. Normalise per agent in a group then: `individual.normalised`.
     None where `marginal` is; an agent without tools has no tool term.
 
     Example:

@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple, cast
 
 from orchtrace_otel.errors import StoppingError
 from orchtrace_otel.model import Event, Trace
+from orchtrace_otel.rewards.graph import find_stop
 
 ANSWER_NOW: Final = "answer_now"
 """Event key, and component of a reward whose target is the event: success of stopping there."""
@@ -19,8 +20,8 @@ ANSWER_NOW: Final = "answer_now"
 _GREATEST: Final = 1e30
 """Trees are grown in single precision, in which sums of many must be finite."""
 
-LIMITS: Final = frozenset({"max_steps", "token_budget", "time_budget"})
-"""Stop reasons of runs that nobody could have let go on."""
+LIMITS: Final = frozenset({"max_steps", "token_budget", "time_budget", "budget_exhausted"})
+"""Stop reasons of runs that nobody could have let go on; the last is a word of others."""
 
 
 class Point(NamedTuple):
@@ -86,13 +87,13 @@ def read_course(trace: Trace, outcome: str | None = None) -> Course:
     points: list[Point] = []
     key = _point_key(trace)
     latest = -1
-    for place, event in enumerate(trace.events):
+    for place, event in enumerate(sorted(trace.events, key=_when)):  # others may list them anyhow
         spent = event.get("tokens")
         # Others write what they like: what no float holds is no count of tokens.
         tokens += spent if isinstance(spent, (int, float)) and abs(spent) <= _GREATEST else 0
         if key in event.keys or ANSWER_NOW in event.keys or event.id in graded:
             # A stop right behind a point is that point again: nothing was done in between.
-            is_again = event.verb == "stop" and points and latest == place - 1
+            is_again = event.is_stop and points and latest == place - 1
             step = points[-1].step + (not is_again) if points else 1
             points.append(_point(trace, event, step, tokens, graded))
             latest = place
@@ -101,9 +102,14 @@ def read_course(trace: Trace, outcome: str | None = None) -> Course:
         points[-1] = points[-1]._replace(answer_now=_grade(trace, points[-1].event, final))
     if len(points) > 1 and points[-1].step == points[-2].step:
         _share_grade(points)
-    stop = trace.stop
-    reason = None if stop is None else stop.get("stop_reason")
+    stop = find_stop(trace.events)
+    reason = None if stop is None else trace.events[stop].get("stop_reason")
+    reason = reason if isinstance(reason, str) else None
     return Course(trace.trace_id, trace.task_id, tuple(points), reason in LIMITS, reason)
+
+
+def _when(event: Event) -> tuple[float, bool]:
+    return event.t, event.is_stop
 
 
 def read_courses(traces: Iterable[Trace], outcome: str | None = None) -> list[Course]:

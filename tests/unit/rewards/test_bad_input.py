@@ -131,6 +131,17 @@ def test_without_a_stop_all_but_its_records_is_there(graded: Trace) -> None:
     assert left == {name: value for name, value in whole.items() if not name.endswith(" e12")}
 
 
+def test_flags_and_records_stand_on_the_stop_of_others(foreign_fork3: Trace) -> None:
+    """It is written as the formula sheet has it, without a verb."""
+    cyclic = replace(
+        foreign_fork3, edges=(*foreign_fork3.edges, Edge("e8", "e5", "causal")), rewards={"team": 1}
+    )
+    scored = score(cyclic)
+    assert scored.flags == ("cyclic", "skewed")
+    assert "r_finish" in {record.component for record in scored.reward_records}
+    assert score(scored) == scored
+
+
 @pytest.mark.swallows_errors
 @pytest.mark.parametrize(
     "function",

@@ -178,3 +178,16 @@ def test_points_without_a_common_feature_are_refused() -> None:
         "decision points must have a feature in common, but event 'b' of run 'run' has ['z'], "
         "and the first one has ['x']"
     )
+
+
+def test_others_may_list_points_in_any_order() -> None:
+    """Steps are counted in order of time, and the stop of others says what ended the run."""
+    points = [decide(name, t, features={"t": t}, tokens=t) for name, t in (("a", 1), ("b", 2))]
+    end = Event("z", 2, "orchestrator_decision", "lead", {"stop_reason": "budget_exhausted"})
+    expected = read_course(trace(*points, end))
+    assert [(point.event, point.step, point.tokens) for point in expected.points] == [
+        ("a", 1, 1),
+        ("b", 2, 3),
+    ]
+    assert expected.is_limited
+    assert read_course(trace(end, *reversed(points))) == expected

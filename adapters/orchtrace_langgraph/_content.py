@@ -47,7 +47,7 @@ def shape(given: Any) -> Mapping[str, Any]:
     if role == "tool":
         answer = messages.tool_response(held.get("tool_call_id"), held["content"])
         return messages.message(role, [answer], held.get("name"))
-    calls: Any = held.get("tool_calls") or ()
+    calls = [*(held.get("tool_calls") or ()), *(held.get("invalid_tool_calls") or ())]
     parts = [
         messages.block(one)
         for one in _blocks(held["content"])
@@ -71,7 +71,9 @@ def look(given: Any) -> tuple[Any, ...]:
     more: Any = held.get("additional_kwargs")
     thought = _thought(held) if more else None
     role, name, answers = held.get("role"), held.get("name"), held.get("tool_call_id")
-    return (kind, role, name, answers, thought, held["content"], held.get("tool_calls") or None)
+    # What a model wrote of a call, though nobody can read its arguments, it reads again.
+    calls, broken = held.get("tool_calls") or None, held.get("invalid_tool_calls") or None
+    return (kind, role, name, answers, thought, held["content"], calls, broken)
 
 
 def fields(given: Any) -> Mapping[str, Any]:

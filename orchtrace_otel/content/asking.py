@@ -190,30 +190,55 @@ _USAGE: Final[Mapping[str, str]] = {
 
 
 def _read(given: Any) -> Any:
-    """Return a message that is asked as it is; an answer that is put back as it came, as a dict."""
-    is_answer = not is_a(given, dict) and part(given, "role") == "assistant"
-    return _message(given) if is_answer else given
+    """Return a message that is asked as a dict, be it or its calls of a provider's library."""
+    if not is_a(given, dict):
+        role = part(given, "role")
+        is_one = role == "assistant" or (role and part(given, "content") is not None)
+        return _message(given, role) if is_one else given
+    calls = given.get("tool_calls")
+    if not calls or all(map(_is_plain, calls)):
+        return given
+    return {**given, "tool_calls": [_call(one) for one in calls]}
 
 
-def _message(given: Any) -> dict[str, Any]:
-    """Return a message of an answer as a dict, be it one or an object of the provider's library."""
-    calls = [
-        {
-            "id": part(one, "id"),
-            "function": {
-                "name": part(part(one, "function"), "name"),
-                "arguments": part(part(one, "function"), "arguments"),
-            },
-        }
-        for one in part(given, "tool_calls") or ()
-    ]
+def _is_plain(call: Any) -> bool:
+    return is_a(call, dict) and all(is_a(call.get(key, {}), dict) for key in _CALLED)
+
+
+def _message(given: Any, role: Any = "assistant") -> dict[str, Any]:
+    """Return a message as a dict, be it one or an object of the provider's library."""
     held = {
-        "role": "assistant",
+        "role": role,
         "content": part(given, "content"),
+        "name": part(given, "name"),
+        "tool_call_id": part(given, "tool_call_id"),
         "reasoning_content": part(given, "reasoning_content") or part(given, "reasoning"),
-        "tool_calls": calls,
+        "tool_calls": [_call(one) for one in part(given, "tool_calls") or ()],
+        "refusal": part(given, "refusal"),
+        "function_call": _fields(part(given, "function_call"), "name", "arguments"),
     }
     return {key: value for key, value in held.items() if value}
+
+
+def _call(given: Any) -> dict[str, Any]:
+    """Return a call of a tool as a dict: of a function, or of a tool that takes any text."""
+    held = {
+        "id": part(given, "id"),
+        "type": part(given, "type"),
+        **{key: _fields(part(given, key), *names) for key, names in _CALLED.items()},
+    }
+    return {key: value for key, value in held.items() if value is not None}
+
+
+_CALLED: Final[Mapping[str, tuple[str, ...]]] = {
+    "function": ("name", "arguments"),
+    "custom": ("name", "input"),
+}
+"""What a call of a tool says, by its type."""
+
+
+def _fields(given: Any, *names: str) -> dict[str, Any] | None:
+    return None if given is None else {name: part(given, name) for name in names}
 
 
 def _reasoning(said: list[dict[str, Any]], usage: Any) -> str:

@@ -148,10 +148,30 @@ def of_chat(given: Any) -> Mapping[str, Any]:
     if thought:
         held.insert(0, reasoning(thought))
     one = given.get("function_call")
-    for call in given.get("tool_calls") or ([one] if one else ()):
-        asked: Any = call.get("function", call) if is_a(call, dict) else {}
-        held.append(tool_call(call.get("id"), asked.get("name"), asked.get("arguments")))
+    held += [_asked(call) for call in given.get("tool_calls") or ([one] if one else ())]
+    rest = _rest(given)
+    if rest:
+        held.append({"type": "generic", "content": rest})
     return message(role, held, given.get("name"))
+
+
+def _rest(given: Any) -> dict[Any, Any] | None:
+    """Return what a message says in no field that is known here, where it says nothing else."""
+    if any(given.get(name) for name in _SAYING):
+        return None
+    return {key: value for key, value in given.items() if value and key not in _ABOUT} or None
+
+
+_SAYING: Final = ("content", "tool_calls", "function_call", "reasoning_content", "reasoning")
+_ABOUT: Final = frozenset({"role", "name", "tool_call_id"})
+
+
+def _asked(call: Any) -> Part:
+    """Return the part that asks for a tool; what calls no function by its name is as it is."""
+    asked: Any = call.get("function", call) if is_a(call, dict) else None
+    if not is_a(asked, dict) or asked.get("name") is None:
+        return {"type": "generic", "content": call}
+    return tool_call(call.get("id"), asked.get("name"), asked.get("arguments"))
 
 
 def _role(role: Any) -> str:
@@ -173,6 +193,7 @@ def look_at_chat(given: Any) -> tuple[Any, ...]:
         given.get("tool_call_id"),
         given.get("reasoning_content") or given.get("reasoning"),
         given.get("tool_calls") or given.get("function_call") or None,
+        _rest(given),
     )
 
 

@@ -108,7 +108,7 @@ def _lacks_content(call: Call, *, job: Job) -> str | None:
         return "no_content"
     content = call.content
     if not any(said.get(key) for said in call.completion for key in _WRITTEN):
-        return "no_completion"
+        return "no_completion" if all(map(is_chat, content.completion[:1])) else "unwritable"
     # What was taken out of a prompt, the policy does without; what it wrote is to be learned
     # as it wrote it, and after the whole prompt.
     if content.completion[0].get("flags") or any(_is_cut(one) for one in content.prompt):

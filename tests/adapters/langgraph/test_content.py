@@ -346,6 +346,7 @@ def test_what_a_person_is_asked_and_answers_is_content(traced, on, tmp_path) -> 
 
 
 CALL = {"name": "look", "args": {"q": "x"}, "id": "c", "type": "tool_call"}
+BROKEN = {"name": "look", "args": '{"what": tide', "id": "d", "error": "no JSON"}
 UNLIKE = [
     ChatMessage("x", role="user"),
     ChatMessage("x", role="critic"),
@@ -355,6 +356,7 @@ UNLIKE = [
     AIMessage("x", tool_calls=[CALL]),
     AIMessage([CALL]),
     AIMessage("", tool_calls=[CALL]),
+    AIMessage("", invalid_tool_calls=[BROKEN]),
     AIMessage("x", additional_kwargs={"reasoning_content": "why"}),
     AIMessage(["x", {"type": "text", "text": "y"}]),
     ToolMessage("x", tool_call_id="c"),
@@ -373,6 +375,14 @@ def test_a_call_of_a_tool_that_a_block_names_too_is_one(kind: str) -> None:
     message = AIMessage(["x", block], tool_calls=[CALL])
     kinds = [part["type"] for part in _content.shape(message)["parts"]]
     assert kinds == ["text", "tool_call"]
+
+
+def test_a_call_whose_arguments_nobody_can_read_is_what_the_model_wrote() -> None:
+    """LangChain puts it beside those that run; servers send it back as it was written."""
+    message = AIMessage("I look.", tool_calls=[CALL], invalid_tool_calls=[BROKEN])
+    _, known, broken = _content.shape(message)["parts"]
+    assert (known["id"], broken["id"]) == (CALL["id"], BROKEN["id"])
+    assert (broken["name"], broken["arguments"]) == ("look", '{"what": tide')
 
 
 def test_messages_that_are_unlike_look_unlike() -> None:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 MESSAGES = [{"role": "user", "content": "who?"}]
+CUSTOM = {"id": "c", "type": "custom", "custom": {"name": "run", "input": "print(1)"}}
 
 
 def as_objects(value: Any) -> Any:
@@ -82,6 +83,84 @@ def test_an_answer_is_read_again_as_its_librarys_object(turn_on: Callable[..., A
     first, second = (read_turn(on.store(), turn.content_ref) for turn in on.captured.trace.turns)
     assert second.prompt[1:] == first.completion
     assert second.prompt_refs[1:] == first.completion_refs
+
+
+@pytest.mark.parametrize("is_whole", [True, False], ids=["calls", "their functions"])
+def test_calls_of_tools_may_be_put_back_as_the_librarys_objects(
+    turn_on: Callable[..., Any], *, is_whole: bool
+) -> None:
+    """In a message that the host makes itself, as OpenAI's clients take it."""
+    on = turn_on()
+    calls = answer()["choices"][0]["message"]["tool_calls"]
+    function = as_objects(calls[0]["function"])
+    held = as_objects(calls) if is_whole else [{**calls[0], "function": function}]
+    message = {"role": "assistant", "content": "me", "tool_calls": held}
+
+    @orchtrace.agent
+    def worker() -> None:
+        with ask("asked", [*MESSAGES, message]) as asked:
+            asked.answered(answer())
+
+    worker()
+    (turn,) = on.captured.trace.turns
+    found = read_turn(on.store(), turn.content_ref)
+    assert found.prompt_refs[1:] == found.completion_refs
+
+
+@pytest.mark.parametrize("kind", [dict, as_objects], ids=["mapping", "object"])
+@pytest.mark.parametrize(
+    ("said", "part"),
+    [
+        (
+            {"function_call": {"name": "look", "arguments": '{"q": 1}'}},
+            {"type": "tool_call", "id": None, "name": "look", "arguments": {"q": 1}},
+        ),
+        (
+            {"tool_calls": [CUSTOM]},
+            {"type": "generic", "content": CUSTOM},
+        ),
+        ({"refusal": "I must not."}, {"type": "generic", "content": {"refusal": "I must not."}}),
+    ],
+    ids=["function", "custom", "refusal"],
+)
+def test_what_is_said_in_other_words_is_no_empty_message(
+    turn_on: Callable[..., Any], kind: Any, said: dict[str, Any], part: dict[str, Any]
+) -> None:
+    """An older call of a function, a tool that takes any text, a refusal; and read again."""
+    on = turn_on()
+    message = kind({"role": "assistant", "content": None, **said})
+
+    @orchtrace.agent
+    def worker() -> None:
+        with ask("asked", [*MESSAGES, message]) as asked:
+            asked.answered({"choices": [{"message": message}]})
+
+    worker()
+    (turn,) = on.captured.trace.turns
+    found = read_turn(on.store(), turn.content_ref)
+    assert found.completion == ({"role": "assistant", "parts": [part]},)
+    assert found.prompt_refs[1:] == found.completion_refs
+
+
+def test_messages_of_others_may_be_the_librarys_objects(turn_on: Callable[..., Any]) -> None:
+    """What a user says, what a tool answers; what has no words of that kind is left as it is."""
+    on = turn_on()
+    said = [
+        {"role": "user", "content": "who?", "name": "ann"},
+        {"role": "tool", "content": "me", "tool_call_id": "c"},
+        {"role": "user", "parts": [{"text": "who?"}]},
+    ]
+
+    @orchtrace.agent
+    def worker() -> None:
+        for kind in (as_objects, list):
+            with ask("asked", kind(said)) as asked:
+                asked.answered(answer())
+
+    worker()
+    first, second = (read_turn(on.store(), turn.content_ref) for turn in on.captured.trace.turns)
+    assert first.prompt[:2] == second.prompt[:2]
+    assert [one.prompt[2]["parts"][0]["type"] for one in (first, second)] == ["generic"] * 2
 
 
 def test_a_turn_says_its_id_so_that_it_can_be_rewarded() -> None:

@@ -179,7 +179,7 @@ def test_a_role_is_the_text_that_it_stands_for(role: Any) -> None:
     """However a host writes it; what looks alike is of one shape."""
     given = {"role": role, "content": "x"}
     assert of_chat(given)["role"] == "user"
-    assert witness.of_parts(look_at_chat(given)) == ("user", "x", None, None, None, None)
+    assert witness.of_parts(look_at_chat(given)) == ("user", "x", *[None] * 5)
 
 
 def test_a_mapping_that_grows_while_it_is_looked_at_has_no_witness() -> None:

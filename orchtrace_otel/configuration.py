@@ -30,6 +30,7 @@ from orchtrace_otel.content.setup import recorder_for, switch_to, wanted
 from orchtrace_otel.errors import ConfigError
 from orchtrace_otel.evaluation import Evaluations
 from orchtrace_otel.exporter import TraceExporter, dropped_by, open_exporter
+from orchtrace_otel.forking import at_end_of_children
 from orchtrace_otel.metrics import Metrics, global_metrics
 from orchtrace_otel.model import Trace
 from orchtrace_otel.pipeline import Pipeline
@@ -335,6 +336,20 @@ def _own_up(last: _Configured) -> None:
 
 # A provider of the host's need not shut down at exit; what is finished is delivered all the same.
 atexit.register(shutdown)
+
+
+def _end_child() -> None:
+    """Do what is done at the exit of a process, for the SDK's providers too, which hear of none."""
+    shutdown()
+    if _last is None:
+        return
+    _last.evaluations.flush(_SPANS_SECONDS)
+    _flushed(_last.provider, _SPANS_SECONDS)
+    if isinstance(_last.provider.sampler, RecordOurs):
+        _last.provider.shutdown()
+
+
+at_end_of_children(_end_child)
 
 
 def losses() -> Mapping[str, int]:

@@ -112,6 +112,96 @@ def test_a_fork_inside_a_run_leaves_the_run_to_the_parent(tmp_path: Path) -> Non
     assert written(tmp_path) == ["whole"]
 
 
+POOL = """
+import os, sys, time
+import multiprocessing
+from multiprocessing import current_process
+import orchtrace_otel as orchtrace
+from opentelemetry import trace
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
+
+def write(word):
+    with open(os.path.join(sys.argv[1], str(os.getpid())), "a") as file:
+        file.write(word + " ")
+
+class Slow:
+    def export(self, trace):
+        time.sleep(0.2)
+        write(trace.task_id)
+    def amend(self, run_id, reward): ...
+    def flush(self, timeout_s): ...
+    def shutdown(self): ...
+
+class Spans(SpanExporter):
+    def export(self, spans):
+        for span in spans:
+            if span.name == "invoke_agent worker":
+                write("spans")
+        return SpanExportResult.SUCCESS
+
+def start():
+    if OF_THE_HOSTS:
+        provider = TracerProvider(shutdown_on_exit=False)
+        provider.add_span_processor(BatchSpanProcessor(Spans()))
+        orchtrace.configure(tracer_provider=provider, exporters=[Slow()])
+    else:
+        orchtrace.configure(exporters=[Slow(), Spans()])
+
+@orchtrace.agent
+def worker(): ...
+
+def work(task):
+    if WHEN == "in each process":
+        start()
+    orchtrace.team(worker, name="team", task_id=task)()
+
+OF_THE_HOSTS = sys.argv[4] == "the host's provider"
+WHEN = sys.argv[3]
+if WHEN == "with the module":
+    start()
+
+if __name__ == "__main__":
+    context = multiprocessing.get_context(sys.argv[2])
+    child = context.Process(target=work, args=["child"])
+    child.start()
+    child.join()
+    assert child.exitcode == 0, child.exitcode
+"""
+
+
+@needs_fork
+@pytest.mark.parametrize(
+    ("method", "when", "provider"),
+    [
+        ("fork", "with the module", "our provider"),
+        ("fork", "with the module", "the host's provider"),
+        ("fork", "in each process", "our provider"),
+        ("forkserver", "with the module", "our provider"),
+        ("forkserver", "in each process", "the host's provider"),
+        ("spawn", "with the module", "our provider"),
+    ],
+)
+def test_what_multiprocessing_runs_delivers_at_its_end(
+    method: str, when: str, provider: str, tmp_path: Path
+) -> None:
+    """A forked worker ends past all exit handlers; what waits in it, traces and spans, is sent."""
+    program, folder = tmp_path / "program.py", tmp_path / "written"
+    program.write_text(POOL)
+    folder.mkdir()
+    done = subprocess.run(
+        [sys.executable, program, folder, method, when, provider],
+        capture_output=True,
+        text=True,
+        timeout=LONG,
+        check=False,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    (words,) = written(folder)
+    assert sorted(words.split()) == ["child", "spans"]
+
+
 def test_a_process_that_ends_delivers_by_itself(tmp_path: Path) -> None:
     """Nobody has to call shutdown() at the end of a script."""
     done = run(

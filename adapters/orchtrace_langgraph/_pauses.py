@@ -139,8 +139,20 @@ def _configurable(config: Any) -> dict[str, Any]:
     return found
 
 
+class GoneOn(NamedTuple):
+    """What is known of a run that goes on from another.
+
+    Attributes:
+        mark: What a person did in between, if it was a person.
+        task_id: What was asked, if the run before knew it.
+    """
+
+    mark: Mark | None = None
+    task_id: str | None = None
+
+
 @guarded
-def go_on(loop: Any, start: Start, carried: object, activation: Activation) -> Mark | None:
+def go_on(loop: Any, start: Start, carried: object, activation: Activation) -> GoneOn:
     """Link a run to the one that left its checkpoint, and record what a person did in between.
 
     Args:
@@ -150,12 +162,13 @@ def go_on(loop: Any, start: Start, carried: object, activation: Activation) -> M
         activation: The orchestrator's.
     """
     if not start.goes_on:
-        return None
+        return GoneOn()
     left = _found(loop, carried)
     links = _link(activation, left)
+    task_id = None if left is None else left.task_id
     name = _name(loop, start, left)
     if name is None:
-        return None
+        return GoneOn(None, task_id)
     facts: dict[str, Value] = {a.DECISION_NAME: name, a.FROM: "user"}
     facts.update(person_answers(activation.run, start.answer) or {})
     answers = start.answers or (_pending(loop) if name == "resume" else ())
@@ -164,7 +177,8 @@ def go_on(loop: Any, start: Start, carried: object, activation: Activation) -> M
     if links:
         facts[a.RUN_LINKS] = links
     edges = [("causal", activation.opened)]
-    return spans.instant(activation, "human_intervention", edges=edges, attributes=facts)
+    mark = spans.instant(activation, "human_intervention", edges=edges, attributes=facts)
+    return GoneOn(mark, task_id)
 
 
 def _link(activation: Activation, left: Left | None) -> tuple[str, ...]:

@@ -376,9 +376,10 @@ class GraphRun:
         if self._start is None:
             return
         carried = self._carried or loop.checkpoint_metadata.get(_pauses.KEY)
-        mark = _pauses.go_on(loop, self._start, carried, self.activation)
-        if mark is not None:
-            self._begun = mark
+        gone_on = _pauses.go_on(loop, self._start, carried, self.activation)
+        if gone_on is not None:
+            self._begun = gone_on.mark or self._begun
+            self._task_id = gone_on.task_id or self._task_id
 
     @guarded
     def carry(self, loop: Any, metadata: dict[str, Any]) -> None:

@@ -388,9 +388,10 @@ def test_a_graph_in_another_teams_run_is_linked_too(traced):
 def test_what_was_asked_is_named_by_a_hash_and_a_resumed_run_keeps_it(traced, monkeypatch):
     """One input, one task id, under a key; the answer does not make it another task."""
     monkeypatch.setattr(content.hashing, "_key", b"key")
-    graph = graph_of(asks, done)
+    graph = graph_of(asks, ("asks again", asks), done)
     other = {"configurable": {"thread_id": "2"}}
     graph.invoke({"log": ["task"]}, THREAD)
+    graph.invoke(Command(resume="yes"), THREAD)
     graph.invoke(Command(resume="yes"), THREAD)
     graph.invoke({"log": ["task"]}, other)
     graph.invoke({"log": ["another"]}, {"configurable": {"thread_id": "3"}})
@@ -398,8 +399,9 @@ def test_what_was_asked_is_named_by_a_hash_and_a_resumed_run_keeps_it(traced, mo
     opaque.add_node("done", done)
     opaque.add_edge(START, "done")
     opaque.compile().invoke({"log": [object()]})
-    first, resumed, again, another, opaque = traced.traces
-    assert first.task_id == resumed.task_id == again.task_id != another.task_id
+    first, *resumed, again, another, opaque = traced.traces
+    assert [one.task_id for one in (*resumed, again)] == [first.task_id] * 3
+    assert another.task_id != first.task_id
     assert len(first.task_id) == 32
     assert opaque.task_id == opaque.trace_id
 

@@ -166,10 +166,11 @@ def tune(
     def unchanged(point: Point) -> float:
         return _UNKNOWN if read is None else _read(point, read[1])
 
+    tokens = {point.tokens for point in points}
     tried: dict[str, list[float]] = {
         "q": sorted(set(confidence.values())),
         "step": sorted({point.step for point in points}),
-        "tokens": sorted({point.tokens for point in points}),
+        "tokens": sorted(tokens) if any(tokens) else [],  # else a budget of 0 would stop at once
         "elapsed_s": sorted({point.t for point in points}),
         "unchanged": sorted({one for one in map(unchanged, points) if one > 0}),
     }

@@ -15,11 +15,12 @@ from orchtrace_otel.errors import ConfigError, StoppingError
 from orchtrace_otel.rewards.stopping._learn import np
 from orchtrace_otel.rewards.stopping.baselines import tune
 from orchtrace_otel.rewards.stopping.calibrate import apply_curve, calibrate
+from orchtrace_otel.rewards.stopping.evaluation import evaluate
 from orchtrace_otel.rewards.stopping.fit import fit_stop_value
 from orchtrace_otel.rewards.stopping.model import StopValue
 from orchtrace_otel.rewards.stopping.points import Course
 from orchtrace_otel.rewards.stopping.regress import LEARNERS
-from tests.unit.rewards.stopping.courses import course
+from tests.unit.rewards.stopping.courses import SHEET_COST, course, sheet
 
 LIMIT = 5
 QUICK = {"folds": 2, "sweeps": 3}
@@ -105,6 +106,18 @@ def test_baselines_are_tuned_on_the_training_tasks() -> None:
     """The fixed limit is 3: what succeeds has succeeded then."""
     assert fitted().baselines["step"] == 3
     assert fitted().baselines["unchanged"] is None
+
+
+def test_a_log_without_tokens_has_no_token_budget() -> None:
+    """A budget of 0 would stop at once, however good it is to go on: no baseline to beat."""
+    bare = [
+        one._replace(points=tuple(point._replace(tokens=0.0) for point in one.points))
+        for one in sheet()
+    ]
+    model = fit_stop_value(bare, cost=SHEET_COST)
+    assert model.baselines["tokens"] is None
+    budget = next(row for row in evaluate(model, bare).rows if row.name == "token budget")
+    assert (budget.alone, "not tuned" in budget.says) == (None, True)
 
 
 def test_baselines_are_not_tuned_to_the_few_runs_that_are_graded() -> None:

@@ -341,6 +341,8 @@ class Online:
                 own_work = self._end(number, ended)
                 holder = ended.holder
             else:
+                if event.id[-6:] == ".close" and event.id[:-6] + ".open" in self._numbers:
+                    self._clock.is_sound = False  # the stop ended it, and was not its end after all
                 holder = self._holder(number, event.keys.get("activation"))
             self._leave(number, holder)
         self._complete(number, own_work)

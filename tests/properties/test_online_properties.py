@@ -191,6 +191,18 @@ def test_odd_runs_have_the_same_measures_and_flags(odd):
     assert run.finish(trace) == measure(trace)
 
 
+def test_a_run_that_is_closed_after_its_stop_lasts_until_then():
+    """The stop ends what it names only where nothing else does; online that comes out later."""
+    events = (
+        Event("O.open", 0, "message", "user", {"verb": "begin", "activation": "O"}),
+        Event("stop", 4, "orchestrator_decision", "O", {"verb": "stop", "activation": "O"}),
+        Event("O.close", 5, "return", "O", {"activation": "O"}),
+    )
+    trace = Trace("run", "task", events)
+    assert followed(trace, events).finish(trace) == measure(trace)
+    assert measure(trace)[0]["work"] == 5
+
+
 def test_a_run_in_progress_tells_what_is_known():
     """A lead waits for a worker who has been at it for three seconds."""
     run = Online()

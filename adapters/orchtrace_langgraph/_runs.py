@@ -299,8 +299,8 @@ class GraphRun:
     def _ways(self, task: Task, decided: list[Edge]) -> dict[Way, Writer]:
         """Record what a task decided; return as whom it wrote what it leads on by."""
         ways: dict[Way, Writer] = {}
-        for decision in task.decisions.values() if task.decisions else ():
-            mark = self._decide(task, decision)
+        for router, decision in task.decisions.items() if task.decisions else ():
+            mark = self._decide(task, decision, is_command=router is None)
             decided.append(("causal", mark))
             writer = Writer(task, mark)
             for node in decision.chosen:
@@ -320,7 +320,7 @@ class GraphRun:
         unsaid = [write for write in writes if write[1] not in drawn and write[0] not in ways]
         gone = {write[0]: node for write in unsaid if (node := goal_of(write)) is not None}
         chosen = tuple(dict.fromkeys(map(self._named, gone.values())))
-        mark = self._decide(task, Decision("goto", chosen, frozenset(), None))
+        mark = self._decide(task, Decision("goto", chosen, frozenset(), None), is_command=True)
         ways.update(dict.fromkeys(gone, Writer(task, mark)))
 
     def _named(self, goal: str) -> str:
@@ -329,10 +329,10 @@ class GraphRun:
             return goal
         return next((name for name in self.nodes if f"{name}" == goal), goal)
 
-    def _decide(self, task: Task, decision: Decision) -> Mark:
+    def _decide(self, task: Task, decision: Decision, *, is_command: bool) -> Mark:
         edges: list[Edge] = [("causal", mark) for mark in task.marks()]
-        if task.handoffs is not None and task.handoffs.author is not None:
-            edges += [("causal", mark) for mark in task.handoffs.author.marks()]
+        if is_command and task.author is not None:
+            edges += [("causal", mark) for mark in task.author.marks()]
         facts: dict[str, Value] = {a.CHOSEN: tuple(map(plain_text, decision.chosen))}
         if decision.name is not None:
             facts[a.DECISION_NAME] = decision.name
@@ -344,7 +344,7 @@ class GraphRun:
     def end(self, loop: Any, error: BaseException | None) -> None:
         """Close what the run opened; every way out of the loop comes through here."""
         if error is not None:
-            bring(error, self.tasks.values(), self._outer)
+            self._leave_tasks(error)
         self._end_turns()
         status, reason, detail, error = outcome(loop, error)
         edges = self._final()
@@ -363,7 +363,12 @@ class GraphRun:
                 self.activation.flow.returned(mark, kind)
         if self._start is not None:
             _pauses.ended(loop, self._left(is_paused=status == "paused"))
-        self._let_go()
+        self._let_go(is_over=loop is not None)
+
+    def _leave_tasks(self, error: BaseException) -> None:
+        """Take from the tasks who handed over, and end those that still run."""
+        bring(error, self.tasks.values(), self._outer)
+        _tasks.left_running(self.tasks.values())
 
     @guarded
     def leave_out(self) -> None:
@@ -438,8 +443,10 @@ class GraphRun:
         elif self.turns:
             self._outer.turns = self.turns | (self._outer.turns or set())
 
-    def _let_go(self) -> None:
-        """Hold on to nothing of a run that is over."""
+    def _let_go(self, *, is_over: bool) -> None:
+        """Hold on to nothing of a run that is over; one that nobody waits for may go on."""
+        if not is_over:
+            return
         self.tasks = {}
         self._writers = self._state = self._ends = None
         if self._outer is not None and self._outer.inside is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from asyncio import CancelledError
+from collections.abc import Iterable
 from contextvars import ContextVar, Token
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 from uuid import UUID
@@ -83,6 +84,7 @@ class Task:
         inside: Runs of graphs that it, or what it calls, has open.
         decisions: What its routers chose, by router, and where its command goes, by None.
         turns: LLM calls that are still open, by LangChain's id.
+        tools: Tool calls that are still open.
     """
 
     __slots__ = (
@@ -106,6 +108,7 @@ class Task:
         "opens",
         "place",
         "run",
+        "tools",
         "turns",
     )
 
@@ -130,6 +133,7 @@ class Task:
         self.by: str | None = None
         self.decisions: dict[int | None, Decision] | None = None
         self.turns: set[UUID] | None = None
+        self.tools: set[Scope] | None = None
         self.inside: set[GraphRun] | None = None
 
     def marks(self) -> tuple[Mark, ...]:
@@ -284,13 +288,24 @@ def _despawn(task: Task, activation: Activation) -> None:
 def abandon(task: Task | None) -> None:
     """End what is open inside a task: LangGraph goes on, and does not wait for it."""
     for run in tuple(task.inside or ()) if task is not None else ():
-        for inner in [*run.tasks.values()]:
-            activation = inner.activation
-            if activation is not None and not activation.is_closed:
-                abandon(inner)
-                give_up(inner.turns or ())
-                activation.end("cancelled")
         run.end(None, CancelledError())
+
+
+def left_running(tasks: Iterable[Task]) -> None:
+    """End what still runs of the tasks of a run that ends.
+
+    An asynchronous run that is cancelled while it waits for its tasks waits no more.
+    """
+    for task in [*tasks]:
+        activation = task.activation
+        if activation is None or activation.is_closed:
+            continue
+        abandon(task)
+        give_up(task.turns or ())
+        for tool in [*(task.tools or ())]:
+            tool.end("cancelled")
+        _despawn(task, activation)
+        activation.end("cancelled")
 
 
 def failed(task: Task, error: BaseException) -> None:
@@ -298,7 +313,8 @@ def failed(task: Task, error: BaseException) -> None:
     activation = task.activation
     if activation is None:
         return
-    activation.set({a.ATTEMPT: task.attempt})
+    if not activation.is_closed:  # else LangGraph no longer waits for it
+        activation.set({a.ATTEMPT: task.attempt})
     activation.end("error", error=error)
     task.decisions = task.handoffs = None
     task.attempt += 1

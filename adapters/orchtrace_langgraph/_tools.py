@@ -14,7 +14,7 @@ from orchtrace_langgraph._content import MESSAGE, answers, tool_closes, tool_ope
 from orchtrace_langgraph._framework import COMMAND, is_a
 from orchtrace_langgraph._handoffs import Transfer, each
 from orchtrace_langgraph._replay_tools import keep_arun, keep_run
-from orchtrace_langgraph._tasks import CURRENT, restore
+from orchtrace_langgraph._tasks import CURRENT, Task, restore
 from orchtrace_langgraph._turns import Asked, asked_for
 from orchtrace_otel import attributes as a
 from orchtrace_otel import spans
@@ -34,6 +34,7 @@ class _Call(NamedTuple):
     call_id: str | None
     flow: Flow
     asked: Asked | None
+    task: Task | None
     token: Token[Context]
     place: Token[Scope | None]
 
@@ -63,7 +64,11 @@ def _enter(tool: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Call | 
     if gate.recorder is not None:
         names = None if asked is None or call_id is None else asked.names.get(call_id)
         tool_opens(opened, args[0] if args else kwargs.get("tool_input"), names)
-    return _Call(opened, call_id, flow, asked, opened.attach(), TOOL.set(opened))
+    task = CURRENT.get()
+    if task is not None:
+        task.tools = task.tools or set()
+        task.tools.add(opened)
+    return _Call(opened, call_id, flow, asked, task, opened.attach(), TOOL.set(opened))
 
 
 def _without_siblings(edges: list[Edge], asked: Asked, flow: Flow) -> list[Edge]:
@@ -79,7 +84,7 @@ def _without_siblings(edges: list[Edge], asked: Asked, flow: Flow) -> list[Edge]
 
 @guarded
 def _leave(call: _Call, result: Any, error: BaseException | None) -> None:
-    tool, call_id, flow, asked, token, place = call
+    tool, call_id, flow, asked, task, token, place = call
     restore(TOOL, place, token)
     status, _ = spans.outcome(error)
     commands: list[Any] = []
@@ -95,16 +100,18 @@ def _leave(call: _Call, result: Any, error: BaseException | None) -> None:
     if asked is not None:
         asked.answers.add(closed.event_id)
     flow.returned(closed, "tool_dependency")
-    for command in commands:
-        if command.goto:
-            turn = None if asked is None else asked.turn
-            _note_transfer(Transfer(each(command.goto), call_id, turn, closed))
-
-
-def _note_transfer(transfer: Transfer) -> None:
-    task = CURRENT.get()
     if task is not None:
-        task.hand_over().transfers.append(transfer)
+        turn = None if asked is None else asked.turn
+        gone = [each(command.goto) for command in commands if command.goto]
+        _tell(task, tool, [Transfer(goals, call_id, turn, closed) for goals in gone])
+
+
+def _tell(task: Task, tool: Scope, transfers: list[Transfer]) -> None:
+    """Tell a task that a tool call of it is over, and where to that goes."""
+    if task.tools is not None:
+        task.tools.discard(tool)
+    if transfers:
+        task.hand_over().transfers += transfers
 
 
 def run_tool(

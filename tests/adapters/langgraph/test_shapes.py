@@ -202,6 +202,24 @@ def test_a_hand_off_to_the_parent_names_its_author_and_is_no_error(traced, read)
     assert {event["status"] for event in traced.trace.events} == {"ok"}
 
 
+def test_a_router_of_a_graph_that_handed_over_is_caused_by_the_graph_alone(traced, read):
+    """Whom the command does not name, a router or an edge of the wrapper's leads to."""
+    sub = graph_of(
+        (START, "x"), nodes={"x": lambda state: Command(goto="target", graph=Command.PARENT)}
+    )
+    graph = StateGraph(State)
+    graph.add_node("sub", sub)
+    for name in ("target", "routed", "drawn"):
+        graph.add_node(name, logs(name))
+    graph.add_edge(START, "sub")
+    graph.add_edge("sub", "drawn")
+    graph.add_conditional_edges("sub", lambda state: "routed")
+    graph.compile().invoke({})
+    found = read.triggers(traced.trace)
+    assert found["target#1"] == [{"sub#1", "x#1"}]
+    assert found["routed#1"] == found["drawn#1"] == [{"sub#1"}]
+
+
 def test_a_graph_called_in_a_node_or_its_bare_thread_belongs_to_the_run(traced, read):
     """A graph that a node's own code invokes is spawned by that node, in any thread."""
     inner = graph_of((START, "x"), name="inner")

@@ -1,6 +1,7 @@
 """Tries of a node, results from a cache, error handlers, and tasks that others end."""
 
 import asyncio
+import contextlib
 import operator
 import threading
 from typing import Annotated
@@ -336,6 +337,42 @@ def test_a_pause_is_not_tried_again(traced, read):
     graph.compile().invoke({})
     assert read.stop(traced.trace)[0] == "paused"
     assert len([e for e in traced.trace.events if e.get("to") == "asks"]) == 1
+
+
+@pytest.mark.skipif(not HAS_HANDLERS, reason="time limits of nodes came with LangGraph 1.2")
+def test_a_try_that_fails_when_nobody_waits_for_it_any_more_logs_nothing(traced, read):
+    """It ended as cancelled when LangGraph left it, whatever it goes on to do."""
+    left = asyncio.Event()
+
+    async def stubborn(state):
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.Event().wait()
+        left.set()
+        raise ValueError
+
+    inner = StateGraph(State)
+    inner.add_node("stubborn", stubborn, retry_policy=RetryPolicy(retry_on=ValueError))
+    inner.add_edge(START, "stubborn")
+    called = inner.compile(name="called")
+
+    async def calls(state):
+        await called.ainvoke({})
+
+    async def waits(state):
+        with contextlib.suppress(NodeTimeoutError):
+            await around.ainvoke({})
+        await left.wait()
+
+    graph = StateGraph(State)
+    graph.add_node("calls", calls, timeout=0.02)
+    graph.add_edge(START, "calls")
+    around = graph.compile(name="around")
+    graph = StateGraph(State)
+    graph.add_node("waits", waits)
+    graph.add_edge(START, "waits")
+    asyncio.run(graph.compile().ainvoke({}))
+    closes = {e.agent: e["status"] for e in traced.trace.events if e.verb == "return"}
+    assert (closes["stubborn"], closes["calls"]) == ("cancelled", "error")
 
 
 @pytest.mark.skipif(not HAS_HANDLERS, reason="time limits of nodes came with LangGraph 1.2")

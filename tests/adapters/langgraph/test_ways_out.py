@@ -1,11 +1,13 @@
 """Every way out of a graph: spans end once, status and stop say what happened."""
 
 import asyncio
+import contextlib
 import gc
 import operator
 from typing import Annotated
 
 import pytest
+from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.errors import GraphRecursionError
 from langgraph.graph import START, StateGraph
@@ -138,6 +140,63 @@ def test_a_failing_sibling_cancels_and_only_it_is_an_error(traced, read):
         asyncio.run(graph.compile().ainvoke({}))
     status = {e.agent: e["status"] for e in traced.trace.events if e.verb == "return"}
     assert status == {"waits": "cancelled", "fails": "error"}
+
+
+@pytest.mark.parametrize("goes_on", [False, True])
+def test_a_run_that_is_cancelled_while_it_waits_for_its_tasks_ends_them(traced, read, goes_on):
+    """Agents of nested teams fail at once: LangGraph waits no more for what the inner one runs.
+
+    What goes on in the background all the same follows from what it was left with.
+    """
+    entered = asyncio.Event()
+    left = asyncio.Event()
+
+    @tool
+    async def search(query: str) -> str:
+        """Search."""
+        entered.set()
+        await left.wait()
+        return "found"
+
+    async def calls(state):
+        await search.ainvoke({"query": "?"})
+
+    async def fails(state):
+        await entered.wait()
+        raise ValueError
+
+    async def catches(state):
+        with contextlib.suppress(ValueError):
+            await team.ainvoke({})
+        if goes_on:
+            left.set()
+            await asyncio.sleep(0.1)
+
+    graph = StateGraph(State)
+    graph.add_node("calls", calls)
+    graph.add_node("next", works)
+    graph.add_edge(START, "calls")
+    graph.add_edge("calls", "next")
+    for name in ("worker", "inner"):
+        around = StateGraph(State)
+        around.add_node(name, graph.compile())
+        around.add_node("fails", fails)
+        around.add_edge(START, name)
+        around.add_edge(START, "fails")
+        graph = around
+    team = graph.compile(name="team")
+    graph = StateGraph(State)
+    graph.add_node("catches", catches)
+    graph.add_edge(START, "catches")
+    asyncio.run(graph.compile().ainvoke({}))
+    trace = traced.trace
+    assert trace.flags == ()
+    assert [(e["instance"], e["status"]) for e in trace.events if e.verb == "tool_result"] == [
+        ("calls#1", "cancelled")
+    ]
+    status = {e["instance"]: e["status"] for e in trace.events if e.verb == "return"}
+    assert status["calls#1"] == status["worker#1"] == status["inner#1"] == "cancelled"
+    assert read.triggers(trace).get("next#1") == ([{"calls#1"}] if goes_on else None)
 
 
 def test_an_input_that_is_refused_ends_the_run_as_an_error(traced, read):

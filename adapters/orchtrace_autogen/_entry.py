@@ -82,8 +82,10 @@ class Entry:
         if stop.detail is not None:
             facts[a.STOP_DETAIL] = stop.detail
         if self.host is not None:
-            # The container that speaks for a team closes the turn.
-            activation.set(facts)
+            # The container that speaks for a team closes the turn; one that failed leaves the
+            # team's stream behind it, which ends when Python gets around to it.
+            if not activation.is_closed:
+                activation.set(facts)
             self.host.closing += edges
             return
         activation.close(

@@ -82,7 +82,7 @@ def tool_run(wrapped: Any, tool: f.BaseTool[Any, Any], args: Any, kwargs: Mappin
     """Trace `BaseTool.run_json`."""
     call_id = _third(args, kwargs)
     work = keep_run(wrapped, tool, args, kwargs)
-    if _is_inside(call_id, TOOL):
+    if _is_inside(tool.name, call_id, TOOL):
         return work
     given = args[0] if args else kwargs.get("args")
     return follow(lambda: _open(tool.name, call_id, TOOL, given=given), work)
@@ -93,34 +93,34 @@ def tool_stream(
 ) -> Any:
     """Trace `BaseStreamTool.run_json_stream`."""
     call_id = _third(args, kwargs)
-    if _is_inside(call_id, TOOL):
+    if _is_inside(tool.name, call_id, TOOL):
         return wrapped(*args, **kwargs)
     given = args[0] if args else kwargs.get("args")
     return drive(lambda: _open(tool.name, call_id, TOOL, given=given), wrapped(*args, **kwargs))
 
 
 def _third(args: Any, kwargs: Mapping[str, Any]) -> str | None:
-    given: str | None = kwargs.get("call_id") or next(iter(args[2:]), None)
+    given: str | None = kwargs["call_id"] if "call_id" in kwargs else next(iter(args[2:]), None)
     return given
 
 
 def _workbench(wrapped: Any, workbench: Any, args: Any, kwargs: Mapping[str, Any]) -> Any:
     name, call_id, given = _asked(args, kwargs)
     work = keep_call(wrapped, workbench, args, kwargs)
-    if _is_inside(call_id, WORKBENCH):
+    if _is_inside(name, call_id, WORKBENCH):
         return work
     return follow(lambda: _open(name, call_id, WORKBENCH, given=given), work)
 
 
 def _workbench_stream(wrapped: Any, _workbench: Any, args: Any, kwargs: Mapping[str, Any]) -> Any:
     name, call_id, given = _asked(args, kwargs)
-    if _is_inside(call_id, WORKBENCH):
+    if _is_inside(name, call_id, WORKBENCH):
         return wrapped(*args, **kwargs)
     return drive(lambda: _open(name, call_id, WORKBENCH, given=given), wrapped(*args, **kwargs))
 
 
 def _asked(args: Any, kwargs: Mapping[str, Any]) -> tuple[str, str | None, Any]:
-    call_id = kwargs.get("call_id") or next(iter(args[3:]), None)
+    call_id = kwargs["call_id"] if "call_id" in kwargs else next(iter(args[3:]), None)
     given = kwargs.get("arguments") or next(iter(args[1:]), None)
     return plain_text(args[0] if args else kwargs.get("name")), call_id, given
 
@@ -175,12 +175,18 @@ MEMORIES: Final[Mapping[str, Wrapper]] = {"update_context": _query, "query": _qu
 
 
 @guarded
-def _is_inside(call_id: str | None, level: int) -> bool:
-    """Whether what is entered is the call that is open: the same id, one entry further in."""
+def _is_inside(name: str, call_id: str | None, level: int) -> bool:
+    """Whether what is entered is the call that is open: the same id, one entry further in.
+
+    Not every server of models gives its calls ids, and not every workbench hands them on: then
+    it is a call of the same name.
+    """
     context = get_current()
     scope = recording(context)
     around = None if scope is None else tool_of(scope, context)
-    if around is None or around.level >= level or around.call_id != call_id:
+    if around is None or around.level >= level:
+        return False
+    if call_id != around.call_id and (call_id or name != around.name):
         return False
     around.level = level
     return True
@@ -215,4 +221,5 @@ def _open(
     )
     if gate.recorder is not None:
         tool_opens(opened, given)
-    return _Tool(ToolCall(opened, call_id, level=level, is_memory=bool(facts)), flow)
+    call = ToolCall(opened, name, call_id, level=level, is_memory=bool(facts))
+    return _Tool(call, flow)

@@ -66,8 +66,11 @@ class Work:
         return asked
 
     def caused(self, call_id: str | None, flow: Flow) -> tuple[list[Edge], list[str]]:
-        """Return what caused a tool call in `flow`, and the LLM call that asked for it."""
-        asked = self.calls.get(call_id) if call_id else None
+        """Return what caused a tool call in `flow`, and the LLM call that asked for it.
+
+        Of calls whose server gave them an empty id it was the latest that asked for such.
+        """
+        asked = None if call_id is None else self.calls.get(call_id)
         if asked is None:
             return flow.take(), []
         asked.is_used = True
@@ -103,15 +106,19 @@ class ToolCall:
 
     Attributes:
         scope: Its span.
+        name: The tool's name.
         call_id: Its id; what runs inside under the same id is the same call.
         level: How far in it was entered: by an assistant, a workbench or the tool itself.
         is_memory: Whether it is a use of a memory.
     """
 
-    __slots__ = ("call_id", "is_memory", "level", "scope")
+    __slots__ = ("call_id", "is_memory", "level", "name", "scope")
 
-    def __init__(self, scope: Scope, call_id: str | None, *, level: int, is_memory: bool) -> None:
+    def __init__(
+        self, scope: Scope, name: str, call_id: str | None, *, level: int, is_memory: bool
+    ) -> None:
         self.scope = scope
+        self.name = name
         self.call_id = call_id
         self.level = level
         self.is_memory = is_memory

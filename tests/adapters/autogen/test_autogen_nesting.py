@@ -1,11 +1,13 @@
 """Teams in teams, teams behind tools and behind agents."""
 
 import asyncio
+import gc
 
 import autogen_agentchat
 import pytest
 from autogen_agentchat.agents import SocietyOfMindAgent
 from autogen_agentchat.conditions import MaxMessageTermination
+from autogen_agentchat.messages import TextMessage
 from autogen_agentchat.teams import RoundRobinGroupChat
 
 has_nested_teams = pytest.mark.skipif(
@@ -64,6 +66,36 @@ def test_error_in_an_inner_team_ends_all(traced, plain, caplog) -> None:
         ("inner", "error"),
     ]
     assert trace.stop["stop_reason"] == "error"
+
+
+class Unknown(TextMessage):
+    """A message that no team was told of."""
+
+
+@has_nested_teams
+def test_team_that_its_failed_turn_left_behind_ends_in_peace(traced, plain, caplog) -> None:
+    """Where the turn fails itself, its team's stream is closed after it; nothing is said then."""
+    caplog.set_level("CRITICAL", logger="autogen_core")
+
+    async def run() -> None:
+        inner = RoundRobinGroupChat(
+            [plain("x", lambda _: Unknown(content="?", source="x"))],
+            name="inner",
+            max_turns=2,
+            custom_message_types=[Unknown],
+        )
+        with pytest.raises(RuntimeError, match="not registered"):
+            await RoundRobinGroupChat([inner], name="outer", max_turns=1).run(task="go")
+        del inner
+        gc.collect()
+        for _ in range(100):
+            await asyncio.sleep(0)
+
+    asyncio.run(run())
+    trace = traced.trace
+    returned = {e.agent: e["status"] for e in trace.events if e.verb == "return"}
+    assert returned == {"x": "ok", "inner": "error"}
+    assert trace.stop["stop_detail"] == "ValueError"
 
 
 def test_team_inside_an_agent_is_spawned_by_its_turn(traced, plain, script, read) -> None:

@@ -129,6 +129,49 @@ def test_static_workbench_adds_no_second_call(traced, script, kind) -> None:
     assert traced.trace.events[-4]["status"] == "ok"
 
 
+def test_calls_that_a_server_gives_no_ids_are_one_each(traced, script, read) -> None:
+    """Each is one call of the turn that asked for it, as with ids, whose tokens the first has."""
+    calls = script.calls(("", "add", '{"a": 1, "b": 2}'), ("", "add", '{"a": 3, "b": 4}'))
+    agent = script.agent("a", calls, "done", tools=[add], reflect_on_tool_use=True)
+    asyncio.run(_alone(agent).run(task="go"))
+    trace = traced.trace
+    assert read.outline(trace)[3:] == [
+        "3 a tool_call add <- causal 2",
+        "4 a tool_call add <- causal 2",
+        "5 a tool_result add",
+        "6 a tool_result add",
+        "7 a message broadcast <- causal 2, tool_dependency 5, tool_dependency 6",
+        "8 a return RoundRobinGroupChat <- causal 7",
+        "9 RoundRobinGroupChat stop <- causal 8",
+    ]
+    assert [e.get("tokens") for e in trace.events if e.verb in {"tool_call", "message"}] == [
+        16,
+        None,
+        10,
+    ]
+
+
+class Forwarding(Remote):
+    """A workbench that runs a tool of the same name, and keeps the call's id to itself."""
+
+    def __init__(self) -> None:
+        self.tool = FunctionTool(add, description="add")
+
+    async def list_tools(self):
+        return [self.tool.schema]
+
+    async def call_tool(self, name, arguments=None, cancellation_token=None, call_id=None):
+        answer = await self.tool.run_json(arguments, cancellation_token)
+        return ToolResult(name=name, result=[TextResultContent(content=str(answer))])
+
+
+def test_workbench_that_keeps_the_calls_id_adds_no_second_call(traced, script) -> None:
+    """What a workbench runs under the call's name is the call, with or without its id."""
+    calls = script.calls(("1", "add", '{"a": 1, "b": 2}'), ("2", "add", '{"a": 3, "b": 4}'))
+    asyncio.run(_alone(script.agent("a", calls, workbench=Forwarding())).run(task="go"))
+    assert [e["tool_call_id"] for e in traced.trace.events if e.verb == "tool_call"] == ["1", "2"]
+
+
 def test_workbench_used_without_an_assistant_is_one_call(traced, plain, read) -> None:
     """An agent of the host's own that calls a workbench, with and without a call id."""
     bench = StaticStreamWorkbench([FunctionTool(add, description="add")])

@@ -295,8 +295,12 @@ class CoreHooks:
         *,
         is_back: bool,
     ) -> None:
-        """Note that a call into the runtime is over; one that failed left no message behind."""
-        if is_back and not message.is_begun:
+        """Note that a call into the runtime is over; one that failed left no message behind.
+
+        One that was given up did: the runtime hands it out all the same.
+        """
+        is_given_up = error is not None and not isinstance(error, Exception)
+        if is_back and not is_given_up and not message.is_begun:
             self._forget(runtime, message_id)
         if message.flow is not None and message.closed is not None:
             message.flow.returned(message.closed)
@@ -348,9 +352,23 @@ class CoreHooks:
         try:
             return await work
         finally:
-            for message_id, message in list((self._table(runtime) or {}).items()):
-                if not message.is_begun:
-                    self._forget(runtime, message_id, STOPPED)
+            self._drop(runtime)
+
+    def step(self, wrapped: Any, runtime: Any, args: Any, kwargs: Any) -> Any:
+        """Let go of the rest where a step that the host takes by hand raises a handler's error."""
+        return self._step(wrapped(*args, **kwargs), runtime)
+
+    async def _step(self, work: Any, runtime: Any) -> Any:
+        try:
+            return await work
+        except Exception:
+            self._drop(runtime)
+            raise
+
+    def _drop(self, runtime: Any) -> None:
+        for message_id, message in list((self._table(runtime) or {}).items()):
+            if not message.is_begun:
+                self._forget(runtime, message_id, STOPPED)
 
     def handle(self, wrapped: Any, agent: Any, args: Any, kwargs: Any) -> Any:
         """Trace what an agent of the core does with a message; those of a team's are none."""

@@ -93,6 +93,7 @@ class Hooks:
         patches.wrap(f.SingleThreadedAgentRuntime, "send_message", runtime.send)
         patches.wrap(f.SingleThreadedAgentRuntime, "_process_publish", core.process)
         patches.wrap(f.SingleThreadedAgentRuntime, "_process_send", core.process)
+        patches.wrap(f.SingleThreadedAgentRuntime, "process_next", core.step)
         patches.wrap(f.SingleThreadedAgentRuntime, "stop", runtime.stop)
         patches.wrap(f.SingleThreadedAgentRuntime, "stop_when", core.stop)
         patches.wrap(f.SingleThreadedAgentRuntime, "stop_when_idle", core.stop)

@@ -317,6 +317,29 @@ def test_runtime_that_an_error_ends_drops_what_it_has_not_begun(traced, waits, c
     assert reasons.count("error") == 1
 
 
+def test_runtime_that_an_error_ends_by_hand_drops_what_it_has_not_begun(traced, caplog) -> None:
+    """Whoever hands its messages out one by one gets the error with the next step."""
+    caplog.set_level("CRITICAL", "autogen_core")
+
+    async def step() -> None:
+        runtime = SingleThreadedAgentRuntime(ignore_unhandled_exceptions=False)
+        await Reader.register(runtime, "reader", lambda: Reader("reader"))
+        await runtime.add_subscription(TypeSubscription("news", "reader"))
+        for text in ("fail", "go on"):
+            await runtime.publish_message(Note(text), TopicId("news", "default"))
+        await runtime.process_next()
+        for _ in range(20):
+            await asyncio.sleep(0)
+        with pytest.raises(LookupError):
+            await runtime.process_next()
+
+    asyncio.run(step())
+    assert [(t.stop["stop_reason"], t.stop["stop_detail"]) for t in traced.traces] == [
+        ("error", "LookupError"),
+        ("external", "runtime stopped"),
+    ]
+
+
 def test_runtime_that_is_given_up_before_it_is_idle_drops_what_it_has_not_begun(traced) -> None:
     """AutoGen counts a dropped message as one that is still to be handled, and waits for ever."""
 
@@ -401,6 +424,28 @@ def test_call_that_is_cancelled_ends_its_run(traced) -> None:
         await runtime.stop_when_idle()
 
     asyncio.run(ask())
+    assert traced.trace.stop["stop_reason"] == "cancelled"
+
+
+def test_call_that_is_given_up_before_it_is_handled_is_handled_in_its_run(traced) -> None:
+    """The runtime hands it out all the same: what comes of it begins no runs of its own."""
+
+    async def ask() -> None:
+        runtime = await _office()
+        asking = asyncio.create_task(runtime.send_message(Ask("a"), AgentId("clerk", "default")))
+        await asyncio.sleep(0)
+        asking.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asking
+        await runtime.stop_when_idle()
+
+    asyncio.run(ask())
+    assert _who_asked_whom(traced.trace) == [
+        ("orchestrator", "clerk"),
+        ("clerk", "echo"),
+        ("clerk", "reader"),
+        ("clerk", "other"),
+    ]
     assert traced.trace.stop["stop_reason"] == "cancelled"
 
 

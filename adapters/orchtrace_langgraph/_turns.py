@@ -196,12 +196,18 @@ def _take(generation: Any, message: Any, facts: dict[str, Value]) -> Any:
         model = said.get("model_name") or said.get("model")
         if isinstance(model, str):
             facts[a.RESPONSE_MODEL] = model
-        reason = said.get("finish_reason") or said.get("stop_reason")
+        reason = next((said[key] for key in _REASONS if said.get(key)), None)
+        # OpenAI's Responses API tells only why an answer is not whole.
+        reason = reason or _said(said.get("incomplete_details")).get("reason")
     if a.INPUT_TOKENS not in facts:
         usage: Any = getattr(message, "usage_metadata", None)
         facts.update(_tokens(usage, "input_tokens", "output_tokens"))
     info: Any = generation.generation_info
     return (info.get("finish_reason") if info else None) or reason
+
+
+_REASONS: Final = ("finish_reason", "stop_reason", "done_reason", "stopReason")
+"""Where LangChain's models tell why an answer ended: OpenAI's, Anthropic's, Ollama's, Bedrock's."""
 
 
 def _tokens(usage: Any, read: str, written: str) -> dict[str, Value]:

@@ -24,6 +24,7 @@ _FINISHED: Final = {
     **dict.fromkeys(CUT, "length"),
     "tool_calls": "tool_calls",
     "function_call": "tool_calls",
+    "function_calls": "tool_calls",
     "tool_use": "tool_calls",
 }
 

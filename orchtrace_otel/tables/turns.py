@@ -18,7 +18,12 @@ if TYPE_CHECKING:
 TURN_FIELDS: Final = frozenset(field.name for field in fields(Turn))
 _CARRIED: Final = frozenset({"response_id", "token_provenance", "sampling"})
 """What a turn's record may say beyond `Turn`, and a column holds."""
-CUT: Final = frozenset({"length", "max_tokens", "MAX_TOKENS", "model_length"})
+CUT: Final = frozenset(
+    {
+        *("length", "max_tokens", "MAX_TOKENS", "model_length"),
+        *("max_output_tokens", "model_context_window_exceeded"),
+    }
+)
 """Finish reasons, in the words of the providers, that say a limit cut the completion."""
 _NAMES: Final = (
     ("role", "role"),

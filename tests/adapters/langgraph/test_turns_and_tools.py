@@ -126,6 +126,25 @@ def test_usage_of_a_message_that_is_not_whole_stays_unknown(traced, usage):
     assert (turn.input_tokens, turn.status) == (None, "ok")
 
 
+@pytest.mark.parametrize(
+    ("said", "reason"),
+    [
+        ({"stop_reason": "max_tokens"}, "max_tokens"),
+        ({"done_reason": "length"}, "length"),
+        ({"stopReason": "end_turn"}, "end_turn"),
+        ({"incomplete_details": {"reason": "max_output_tokens"}}, "max_output_tokens"),
+        ({"status": "completed", "incomplete_details": None}, None),
+    ],
+    ids=["Anthropic", "Ollama", "Bedrock", "Responses", "whole"],
+)
+def test_why_an_answer_ended_is_told_in_each_providers_words(traced, said, reason):
+    """Wherever LangChain's model for it puts them."""
+    model = Model(responses=[AIMessage("hi", response_metadata=said)])
+    run(lambda state: {"log": [model.invoke("hello").content]})
+    (turn,) = traced.trace.turns
+    assert turn.finish_reason == reason
+
+
 def test_a_turn_carries_model_usage_and_reason(traced):
     """What the provider says is recorded; the turn's tokens count once."""
     model = Model(responses=[answer("hi", tokens=(7, 3))])

@@ -118,22 +118,39 @@ def test_a_thousand_runs_are_a_group_for_each_task_and_role(thousand, tmp_path: 
     assert sum(len(row["trajectories"]) for row in rows) == 3_000
 
 
-@pytest.mark.parametrize("reason", ["MAX_TOKENS", "model_length", "length", "max_tokens"])
+@pytest.mark.parametrize(
+    ("reason", "word"),
+    [
+        *((cut, "length") for cut in ("MAX_TOKENS", "model_length", "length", "max_tokens")),
+        *((cut, "length") for cut in ("max_output_tokens", "model_context_window_exceeded")),
+        ("function_calls", "tool_calls"),
+    ],
+)
 @pytest.mark.parametrize("name", ["art", "verifiers"])
-def test_a_limit_that_cut_an_answer_is_told_in_the_trainers_word(
-    tmp_path: Path, name: str, reason: str
+def test_why_an_answer_ended_is_told_in_the_trainers_word(
+    tmp_path: Path, name: str, reason: str, word: str
 ) -> None:
-    """Whatever the provider calls it."""
+    """Whatever the provider, or AutoGen, calls it."""
     recorder = Recorder(tmp_path)
-    call = {"tokens": tokens("x"), "finish_reason": reason}
+    call = {"type": "tool_call", "id": "c", "name": "look", "arguments": {}}
+    said = [call] if word == "tool_calls" else [{"type": "text", "content": "x"}]
+    message = {"role": "assistant", "parts": said}
     runs = [
         recorder.run(
             number,
-            [Call("a", [text("user", "?")], [text("assistant", "x")], **call)],
+            [
+                Call(
+                    "a",
+                    [text("user", "?")],
+                    [message],
+                    tokens=tokens("x"),
+                    finish_reason=reason,
+                )
+            ],
             task="tide",
             reward=float(number),
         )
         for number in (1, 2)
     ]
     _, rows = exported(tmp_path, recorder.store, runs, format=name)
-    assert '"finish_reason": "length"' in json.dumps(rows)
+    assert f'"finish_reason": "{word}"' in json.dumps(rows)

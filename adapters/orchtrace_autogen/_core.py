@@ -96,46 +96,64 @@ class Place(NamedTuple):
     opened: CoreRun | None
 
 
-class Message:
+class Sent:
+    """Something on its way through a runtime.
+
+    Attributes:
+        opened: The run of the core that it is part of, if any.
+        is_hosts: Whether the call that sent it opened the run.
+        flow: Where the answer goes, for what is sent.
+        closed: The close of the activation that answered.
+        is_begun: Whether the runtime has begun to handle it.
+    """
+
+    __slots__ = ("closed", "flow", "is_begun", "is_hosts", "opened")
+
+    def __init__(self, opened: CoreRun | None = None) -> None:
+        self.opened = opened
+        self.is_hosts = False
+        self.flow: Flow | None = None
+        self.closed: Mark | None = None
+        self.is_begun = False
+
+
+class Unseen(Sent):
+    """What was sent where instrumentation is suppressed: what handles it is, too.
+
+    Attributes:
+        context: What was current where it was sent.
+    """
+
+    __slots__ = ("context",)
+
+    def __init__(self, context: Context) -> None:
+        super().__init__()
+        self.context = context
+
+
+class Message(Sent):
     """A message of the core on its way, with its cause.
 
     Attributes:
         below: Which activation its handlers work inside of.
         place: Where the handlers of what those publish work.
         sender: The agent that sent it.
-        is_hosts: Whether the call that sent it opened the run.
         edges: Causes of the activation that handles it.
-        flow: Where the answer goes, for what is sent.
-        closed: The close of the activation that answered.
-        is_begun: Whether the runtime has begun to handle it.
         opens: What the activation's opening is, where an event of its own came before.
         carried: What waits for the close of its handler, where it came from elsewhere.
     """
 
-    __slots__ = (
-        "below",
-        "carried",
-        "closed",
-        "edges",
-        "flow",
-        "is_begun",
-        "is_hosts",
-        "opens",
-        "place",
-        "sender",
-    )
+    __slots__ = ("below", "carried", "edges", "opens", "place", "sender")
 
     def __init__(
         self, below: Activation, place: Place, sender: Activation, edges: list[Edge]
     ) -> None:
+        super().__init__(place.opened)
         self.below = below
         self.place = place
         self.sender = sender.agent
         self.is_hosts = place.opened is not None and sender is place.opened.run.root
         self.edges = edges
-        self.flow: Flow | None = None
-        self.closed: Mark | None = None
-        self.is_begun = False
         self.opens: str | None = None
         self.carried: Any = None
 
@@ -213,7 +231,7 @@ class CoreHooks:
 
     def __init__(self, elsewhere: Callable[[Any], Message | None]) -> None:
         self._elsewhere = elsewhere
-        self._sent: MutableMapping[Any, dict[str, Message]] = weakref.WeakKeyDictionary()
+        self._sent: MutableMapping[Any, dict[str, Sent]] = weakref.WeakKeyDictionary()
 
     async def publish(self, wrapped: Any, runtime: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         """Follow a message that is published to a topic."""
@@ -246,11 +264,11 @@ class CoreHooks:
             del error
 
     @guarded
-    def _publish(self, runtime: Any, args: Any, kwargs: dict[str, Any]) -> Message | None:
+    def _publish(self, runtime: Any, args: Any, kwargs: dict[str, Any]) -> Sent | None:
         topic = _second(args, kwargs, "topic_id")
         found = caller(topic, _first(args, kwargs))
         if found is None:
-            return None
+            return self._unseen(runtime, kwargs)
         place, scope, context = found
         mark = tell("message", topic, scope, context)
         edges: list[Edge] = [("causal", mark), ("message", mark)]
@@ -259,11 +277,11 @@ class CoreHooks:
         return message
 
     @guarded
-    def _send(self, runtime: Any, args: Any, kwargs: dict[str, Any]) -> Message | None:
+    def _send(self, runtime: Any, args: Any, kwargs: dict[str, Any]) -> Sent | None:
         recipient = _second(args, kwargs, "recipient")
         found = caller(recipient, _first(args, kwargs))
         if found is None:
-            return None
+            return self._unseen(runtime, kwargs)
         place, scope, context = found
         edges, _ = causes(scope, context)
         message = Message(scope.activation, place, scope.activation, edges)
@@ -271,7 +289,16 @@ class CoreHooks:
         self._note(runtime, kwargs, message)
         return message
 
-    def _note(self, runtime: Any, kwargs: dict[str, Any], message: Message) -> None:
+    def _unseen(self, runtime: Any, kwargs: dict[str, Any]) -> Sent | None:
+        """Have what handles a message be suppressed where who sends it is."""
+        context = get_current()
+        if not is_suppressed(context):
+            return None
+        message = Unseen(context)
+        self._note(runtime, kwargs, message)
+        return message
+
+    def _note(self, runtime: Any, kwargs: dict[str, Any], message: Sent) -> None:
         message_id = kwargs.get("message_id")
         if message_id is None:
             # The runtime would mint one just like it.
@@ -280,7 +307,7 @@ class CoreHooks:
         if message_id in sent:
             self._forget(runtime, message_id)  # the host's own id, of a message on its way
         sent[message_id] = message
-        opened = message.place.opened
+        opened = message.opened
         if opened is not None:
             opened.hold()  # for the message
             opened.hold()  # for the call
@@ -290,7 +317,7 @@ class CoreHooks:
         self,
         runtime: Any,
         message_id: str,
-        message: Message,
+        message: Sent,
         error: BaseException | None,
         *,
         is_back: bool,
@@ -304,7 +331,7 @@ class CoreHooks:
             self._forget(runtime, message_id)
         if message.flow is not None and message.closed is not None:
             message.flow.returned(message.closed)
-        opened = message.place.opened
+        opened = message.opened
         if opened is not None:
             if error is not None and message.is_hosts:
                 opened.error = error
@@ -318,7 +345,7 @@ class CoreHooks:
         return self._process(wrapped(*args, **kwargs), runtime, args[0].message_id)
 
     @guarded
-    def _table(self, runtime: Any) -> dict[str, Message] | None:
+    def _table(self, runtime: Any) -> dict[str, Sent] | None:
         return self._sent.get(runtime) if self._sent else None
 
     async def _process(self, work: Any, runtime: Any, message_id: str) -> Any:
@@ -334,11 +361,11 @@ class CoreHooks:
     @guarded
     def _forget(self, runtime: Any, message_id: str, stop: Stop | None = None) -> None:
         message = self._sent[runtime].pop(message_id, None)
-        if message is None or message.place.opened is None:
+        if message is None or message.opened is None:
             return
-        if stop is not None and message.place.opened.stop is IDLE:
-            message.place.opened.stop = stop
-        message.place.opened.release()
+        if stop is not None and message.opened.stop is IDLE:
+            message.opened.stop = stop
+        message.opened.release()
 
     def stop(self, wrapped: Any, runtime: Any, args: Any, kwargs: Any) -> Any:
         """Let go of what a runtime that stops drops from its queue.
@@ -379,7 +406,7 @@ class CoreHooks:
         return follow(lambda: _begin(agent, message), wrapped(*args, **kwargs))
 
     @guarded
-    def _message(self, agent: Any, args: Any, kwargs: Any) -> Message | None:
+    def _message(self, agent: Any, args: Any, kwargs: Any) -> Sent | None:
         context = handled(args, kwargs)
         if not isinstance(context, f.MessageContext):
             return None  # a test of the host's calls its agent as no runtime does
@@ -394,7 +421,13 @@ def handled(args: Any, kwargs: Any) -> Any:
 
 
 @guarded
-def _begin(agent: Any, message: Message) -> Call | None:
+def _begin(agent: Any, message: Sent) -> Call | None:
+    if isinstance(message, Unseen):
+        return Call(message.context)
+    return _open(agent, message) if isinstance(message, Message) else None
+
+
+def _open(agent: Any, message: Message) -> Call:
     below = message.below
     if not below.run.is_recording:
         return Unrecorded(message)

@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from opentelemetry import trace
 from opentelemetry.context import Context, attach, create_key, detach, get_current, set_value
+from opentelemetry.sdk.trace.id_generator import RandomIdGenerator
 from opentelemetry.trace import Link, NonRecordingSpan, SpanContext
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
@@ -26,7 +27,7 @@ from orchtrace_otel._guard import guarded
 from orchtrace_otel.adapter import Patches
 from orchtrace_otel.flow import Flow, Mark
 from orchtrace_otel.model import plain_text
-from orchtrace_otel.spans import Activation, Block, Run, join_run
+from orchtrace_otel.spans import Activation, Block, Run, carrying, is_suppressed, join_run
 
 MODULE: Final = "autogen_ext.runtimes.grpc._worker_runtime"
 _METADATA: Final = "get_telemetry_grpc_metadata"
@@ -51,12 +52,12 @@ class Sending:
 
     __slots__ = ("context", "flow", "is_hosts", "opened", "request")
 
-    def __init__(self, mark: Mark, opened: CoreRun | None, flow: Flow, *, is_hosts: bool) -> None:
-        span = NonRecordingSpan(mark.link.context)
+    def __init__(self, event: SpanContext) -> None:
+        span = NonRecordingSpan(event)
         self.context = set_value(_SENDING, self, trace.set_span_in_context(span))
-        self.opened = opened
-        self.flow = flow
-        self.is_hosts = is_hosts
+        self.opened: CoreRun | None = None
+        self.flow: Flow | None = None
+        self.is_hosts = False
         self.request: str | None = None
 
 
@@ -123,20 +124,23 @@ class RemoteHooks:
     def _begin(self, verb: str, receiver: str, args: Any, kwargs: Any) -> Sending | None:
         given = args[1] if len(args) > 1 else kwargs.get(receiver)
         message = args[0] if args else kwargs.get("message")
-        found = None if f.is_one(message, f.GROUP_CHAT) else caller(given, message)
-        if found is None:
+        if f.is_one(message, f.GROUP_CHAT):
             return None
+        found = caller(given, message)
+        if found is None:
+            return Sending(_unseen()) if is_suppressed(get_current()) else None
         place, scope, context = found
-        mark = tell(verb, given, scope, context)
-        opened = place.opened
-        is_hosts = opened is not None and scope.activation is opened.run.root
+        sending = Sending(tell(verb, given, scope, context).link.context)
+        sending.flow = scope.flow.here()
+        sending.opened = opened = place.opened
+        sending.is_hosts = opened is not None and scope.activation is opened.run.root
         run = scope.run
         if not run.is_remote:
             self._roots[run.id] = run.root
         if opened is not None:
             opened.hold()
             self._open[run.id] = opened
-        return Sending(mark, opened, scope.flow.here(), is_hosts=is_hosts)
+        return sending
 
     @staticmethod
     async def _follow(sending: Sending | None, wrapped: Any, args: Any, kwargs: Any) -> Any:
@@ -171,7 +175,7 @@ class RemoteHooks:
     def _answer(self, runtime: Any, args: Any) -> None:
         sending = self._waiting.get(runtime, {}).pop(str(args[0].request_id), None)
         remote = _remote(args[0].metadata)
-        if sending is not None and remote is not None:
+        if sending is not None and sending.flow is not None and remote is not None:
             sending.flow.returned(Mark(f"{remote.span_id:016x}.close", Link(remote)))
 
     @guarded
@@ -189,7 +193,9 @@ class RemoteHooks:
             asking.run = root.run
         else:
             root = _root_of(asking)
-            asking.run = root.run = self._run(root.run)
+            if asking.run.is_recording:
+                root.run = self._run(root.run)
+            asking.run = root.run
         opened = self._open.get(asking.run.id)
         if opened is not None and opened.run.is_closed:
             opened = None  # it was over before this came, and takes nothing more
@@ -213,6 +219,17 @@ class RemoteHooks:
         if len(self._runs) > _MOST_RUNS:
             self._runs.popitem(last=False)
         return known
+
+
+def _unseen() -> SpanContext:
+    """Return a run that nobody records, for what is sent where instrumentation is suppressed.
+
+    Whoever handles it would else begin runs of its own, or be told of the caller's.
+    """
+    ids = RandomIdGenerator()
+    span_id = ids.generate_span_id()
+    span = SpanContext(ids.generate_trace_id(), span_id, is_remote=False)
+    return carrying(span, f"{span_id:016x}")
 
 
 @guarded

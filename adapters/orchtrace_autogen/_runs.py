@@ -98,7 +98,7 @@ class TeamCall(_Entered):
 
 
 class DroppedTeam(Call):
-    """A team inside a run that a sampler dropped."""
+    """A team inside a run that a sampler dropped, or where instrumentation is suppressed."""
 
     __slots__ = ("_leave",)
 
@@ -117,7 +117,7 @@ class RunHooks:
 
     Args:
         teams: The teams that run, by id; the runtime's hooks look them up.
-        dropped: The contexts of teams in runs that a sampler dropped, likewise.
+        dropped: The contexts of teams in runs that a sampler dropped, and of suppressed ones.
         labels: The names that the host gave to its objects.
         resumed: What runs of teams go on from.
     """
@@ -160,7 +160,7 @@ class RunHooks:
             links=() if link is None else (link,),
         )
         if entry is None:
-            return self._inside_dropped(team)
+            return self._unseen(team)
         activation = entry.activation
         running = TeamRun(activation, team_of(activation.run, get_current()), self._labels)
         running.is_embedded = f.is_embedded(team)
@@ -176,10 +176,12 @@ class RunHooks:
             self._teams[team_id] = running
         return TeamCall(entry, running, functools.partial(self._leave, team, running))
 
-    def _inside_dropped(self, team: f.BaseGroupChat) -> Call | None:
+    def _unseen(self, team: f.BaseGroupChat) -> Call | None:
+        """Have what a team's agents call on a runtime of the host's be seen as little."""
         context = get_current()
         scope = scope_of(context)
-        if scope is None or scope.run.is_recording or is_suppressed(context):
+        is_dropped = scope is not None and not scope.run.is_recording
+        if not is_dropped and not is_suppressed(context):
             return None
         team_id = f.team_id(team)
         self._dropped[team_id] = context

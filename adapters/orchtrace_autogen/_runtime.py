@@ -50,7 +50,7 @@ class RuntimeHooks:
 
     Args:
         teams: The teams that run, by id, which is the key of their agents.
-        dropped: The contexts of teams in runs that a sampler dropped, likewise.
+        dropped: The contexts of teams in runs that a sampler dropped, and of suppressed ones.
         core: Follows messages that are not a team's.
     """
 

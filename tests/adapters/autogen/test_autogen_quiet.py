@@ -121,6 +121,33 @@ def test_agents_of_the_core_begin_no_runs_in_one_that_is_sampled_out(around) -> 
     assert len(sampler.roots) == 1
 
 
+@pytest.mark.parametrize("is_sent", [True, False])
+def test_agents_of_the_core_begin_no_runs_where_instrumentation_is_suppressed(
+    is_sent, traced
+) -> None:
+    """The runtime's queue knows nothing of the switch; what was sent under it does."""
+
+    async def main() -> None:
+        OVER.clear()
+        runtime = SingleThreadedAgentRuntime()
+        for name in ("ping", "pong"):
+            await _Echo.register(runtime, name, lambda: _Echo(""))
+            await runtime.add_subscription(TypeSubscription(name, name))
+        runtime.start()
+        with suppress_instrumentation():
+            if is_sent:
+                await runtime.send_message(_Left(3), AgentId("ping", "default"))
+            else:
+                await runtime.publish_message(_Left(3), TopicId("ping", "default"))
+        await runtime.stop_when_idle()
+
+    asyncio.run(main())
+    assert sorted(OVER) == [0, 1, 2, 3]
+    assert traced.started == 0
+    asyncio.run(orchtrace.team("office")(main)())
+    assert [event.verb for event in traced.trace.events] == ["begin", "stop"]
+
+
 @orchtrace.agent("helper")
 def _help() -> None:
     OVER.append(0)
@@ -172,6 +199,28 @@ def test_a_team_on_the_hosts_runtime_begins_no_runs_in_one_that_is_sampled_out(
         spans.use(before)
     assert len(OVER) == 2
     assert len(sampler.roots) == 1
+
+
+def test_a_team_on_the_hosts_runtime_begins_no_runs_where_instrumentation_is_suppressed(
+    traced, plain
+) -> None:
+    """Nor do agents that its agents call, and teams in it."""
+    OVER.clear()
+
+    async def main() -> None:
+        runtime = SingleThreadedAgentRuntime()
+        runtime.start()
+        inner = RoundRobinGroupChat([_Asking("b", plain("c"))], max_turns=1, name="inner")
+        team = RoundRobinGroupChat(
+            [_Asking("a", plain("d")), inner], max_turns=2, runtime=runtime, name="outer"
+        )
+        with suppress_instrumentation():
+            await team.run(task="go")
+        await runtime.stop()
+
+    asyncio.run(main())
+    assert len(OVER) == 2
+    assert traced.started == 0
 
 
 def test_without_a_provider_nothing_is_traced(plain) -> None:

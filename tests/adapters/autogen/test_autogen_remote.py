@@ -132,6 +132,40 @@ print("roots", len(roots), flush=True)
 """
 )
 
+SUPPRESSED = (
+    ECHO.partition("async def main()")[0]
+    + """
+from opentelemetry.instrumentation.utils import suppress_instrumentation
+
+class Asked(Echo):
+    @message_handler
+    async def on_ask(self, message: Ask, ctx: MessageContext) -> Ask:
+        await self.publish_message(Note(message.text), TopicId("ping", "default"))
+        return message
+
+async def main():
+    address, names = "127.0.0.1:" + sys.argv[1], ("ping", "pong")
+    host = GrpcWorkerAgentRuntimeHost(address)
+    host.start()
+    workers = [await worker(address, **{name: Asked}) for name in names]
+    for runtime, name in zip(workers, names):
+        await runtime.add_subscription(TypeSubscription(name, name))
+    with suppress_instrumentation():
+        await workers[0].publish_message(Note("hi"), TopicId("pong", "default"))
+        await asyncio.wait_for(OVER.wait(), 30)
+        OVER.clear()
+        await workers[0].send_message(Ask("hi"), AgentId("pong", "default"))
+        await asyncio.wait_for(OVER.wait(), 30)
+    for runtime in workers:
+        await runtime.stop()
+    await host.stop()
+
+with capture() as captured, orchtrace.instrument("autogen"):
+    asyncio.run(orchtrace.team("office")(main)())
+print("spans of", *(event.agent for event in captured.trace.events), captured.started, flush=True)
+"""
+)
+
 CAUGHT = """
 class Failing(RoutedAgent):
     @message_handler
@@ -340,6 +374,15 @@ def test_workers_begin_no_runs_in_one_that_is_sampled_out() -> None:
     try:
         process.hear("up")
         assert process.hear("roots") == "1"
+    finally:
+        process.kill()
+
+
+def test_workers_record_nothing_of_what_is_sent_where_instrumentation_is_suppressed() -> None:
+    """Neither as runs of their own nor in the run of who sends, wherever it goes on."""
+    process = Process(SUPPRESSED, _free_port())
+    try:
+        assert process.hear("spans") == "of user office 2"
     finally:
         process.kill()
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from operator import lt
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from orchtrace_otel.rewards.graph import is_delegation
+from orchtrace_otel.rewards.families.others import Stretch, stretches
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -81,7 +81,7 @@ def read_team(facts: Facts) -> Team:
     calls = [events[place] for place in facts.by_type.get("tool_call", ())]
     team.tools = [str(call.keys.get("activation", call.agent)) for call in calls]
     if not team.acts:
-        _take_spawns(team, events)
+        _take_given(team, facts)
     elif len(team.acts) > 1 or calls:
         _connect(team, opened, {call.id for call in calls}, facts)
     _skip_wrappers(team)
@@ -106,14 +106,44 @@ def _when(event: Event) -> tuple[float, str]:
     return event.t, event.id
 
 
-def _take_spawns(team: Team, events: Iterable[Event]) -> None:
-    for event in sorted(events, key=_when):
-        to = event.get("to")
-        if (event.type == "spawn" or is_delegation(event)) and isinstance(to, str):
-            team.acts.setdefault(to, (to, event.agent, event.agent, str(event.get("role", ""))))
-            team.agents[to] = to
-            team.lead = team.lead or event.agent
-            team.agents.setdefault(event.agent, event.agent)
+def _take_given(team: Team, facts: Facts) -> None:
+    """Take who was given work, and by whom, where no activations are seen.
+
+    Who was spawned is inside of who spawned it, and who was delegated to where that one went
+    on when it had come back; else it was handed over. Where work is handed over to the first
+    who gave any, too, nobody leads.
+    """
+    events, work = facts.events, facts.share(stretches)
+    whose = {at: place for place, one in work.items() for at in one.places}
+    places = sorted({*facts.by_type.get("spawn", ()), *work}, key=lambda at: _when(events[at]))
+    given: list[tuple[Event, str, bool]] = []
+    for place in places:
+        giver = events[place]
+        to = work[place].agent if place in work else giver.get("to")
+        if isinstance(to, str):
+            own = work[whose[place]].places if place in whose else ()
+            is_inside = giver.type == "spawn" or _is_outlasted(work[place], own, facts)
+            given.append((giver, to, is_inside))
+    first = team.lead or (given[0][0].agent if given else _only_agent(facts))
+    team.lead = "" if any(first == to and not inside for _, to, inside in given) else first
+    for giver, to, is_inside in given:
+        holder = giver.agent if is_inside else team.lead
+        team.acts.setdefault(to, (to, giver.agent, holder, str(giver.get("role", ""))))
+        team.agents |= {giver.agent: giver.agent, to: to}
+    team.agents.setdefault(team.lead, team.lead)
+
+
+def _only_agent(facts: Facts) -> str:
+    """The agent of a trace in which one works alone; empty for several."""
+    names = {event.agent for event in facts.events if event.type != "tool_result"}
+    return names.pop() if len(names) == 1 else ""
+
+
+def _is_outlasted(given: Stretch, own: Iterable[int], facts: Facts) -> bool:
+    """Whether who gave work did more of its own once that had come back."""
+    begin = facts.graph.begin
+    back = [begin[at] for at in given.returns]
+    return bool(back) and any(begin[at] >= back[-1] for at in own)
 
 
 def _connect(team: Team, opened: Mapping[str, str], calls: Collection[str], facts: Facts) -> None:

@@ -124,6 +124,44 @@ def test_a_delegation_in_the_words_of_the_sheet_gives_work():
     assert explain_topology(found).topology == "centralized"
 
 
+def gives(name: str, t: float, agent: str, to: str) -> Row:
+    return name, t, "orchestrator_decision", agent, {"to": to, **DELEGATES}
+
+
+def test_who_hands_over_and_does_no_more_is_a_peer_in_a_swarm():
+    """Also where the first of them gets it back, who then leads no more than the others."""
+    once = trace(gives("a", 0, "triage", "bills"), gives("b", 1, "bills", "refunds"))
+    assert explain_topology(once).topology == "swarm"
+    back_again = trace(
+        gives("a", 0, "triage", "bills"),
+        gives("b", 1, "bills", "triage"),
+        gives("c", 2, "triage", "sales"),
+        back("r", 3, "sales"),
+    )
+    assert explain_topology(back_again).topology == "swarm"
+
+
+def test_who_goes_on_with_what_came_back_leads_those_below():
+    """Delegations of delegates are a hierarchy where they return."""
+    rows: list[Row] = []
+    for number, lead in enumerate(("north", "south")):
+        start = 4 * number
+        rows += [
+            gives(lead, start, "O", lead),
+            gives(f"{lead} gives", start + 1, lead, f"{lead} worker"),
+            back(f"{lead} gets", start + 2, f"{lead} worker"),
+            back(f"{lead} back", start + 3, lead),
+        ]
+    assert explain_topology(trace(*rows)).topology == "hierarchical"
+
+
+def test_an_agent_alone_with_its_tools_is_a_harness():
+    """Nobody is given work; results that name their tool as the agent are its own."""
+    calls = [(f"c{n}", n, "tool_call", "O", {"tool": "read"}) for n in range(3)]
+    result = ("r", 3, "tool_result", "read", {"tool": "read"})
+    assert explain_topology(trace(*calls, result)).topology == "harness"
+
+
 def test_verbs_without_activations_change_nothing(foreign_fork3):
     """Who writes our verbs by hand, on events of any ids, gets the same numbers."""
     verbs = {"orchestrator_decision": "decide"}

@@ -109,6 +109,8 @@ def _lacks_content(call: Call, *, job: Job) -> str | None:
     content = call.content
     if not any(said.get(key) for said in call.completion for key in _WRITTEN):
         return "no_completion" if all(map(is_chat, content.completion[:1])) else "unwritable"
+    if not content.prompt:  # a limit left room for the answer, and none for what it answers
+        return "content_missing"
     # What was taken out of a prompt, the policy does without; what it wrote is to be learned
     # as it wrote it, and after the whole prompt.
     if content.completion[0].get("flags") or any(_is_cut(one) for one in content.prompt):

@@ -6,15 +6,23 @@ import json
 import math
 import re
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+import orchtrace_otel as orchtrace
+from orchtrace_otel import content
+from orchtrace_otel.content import Capture, ask
+from orchtrace_otel.content.setup import set_up
 from orchtrace_otel.datasets import Job, export
 from orchtrace_otel.errors import ConfigError
 from orchtrace_otel.model import Event, Reward
+from orchtrace_otel.testing import capture
 from tests.recorded import Call, Recorder, text, write
 from tests.unit.datasets.lines import ASKED, SAID, exported, rows, run
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 pytestmark = pytest.mark.usefixtures("lines_is_installed")
 
@@ -238,6 +246,28 @@ def test_a_runs_sampling_weight_is_on_its_records(recorder: Recorder) -> None:
     """So that a trainer can undo the sampling."""
     exported(recorder, write(recorder.folder / "in", [run(recorder, weight=20.0)]))
     assert [row["weight"] for row in rows(recorder)] == [20.0]
+
+
+def test_a_call_whose_prompt_had_no_room_is_left_out(tmp_path: Path) -> None:
+    """A limit on a run's content may leave room for a short answer: it is taught to nothing."""
+    store = str(tmp_path / "content")
+    with capture() as captured:
+        on = set_up(Capture(mode="EVENT_ONLY", store=store, run_bytes=1_000), None)
+        assert on is not None
+        talk()
+        content.use(None)
+        on.shutdown(10)
+    folder = write(tmp_path / "in", captured.traces)
+    check = export(Job(format="lines", content=store), [str(folder)], None).check
+    assert (check.records, check.calls) == (1, {"content_missing": 1})
+
+
+@orchtrace.agent
+def talk() -> None:
+    """Ask in few words, and in many."""
+    for size in (1, 1_000):
+        with ask("m", [{"role": "user", "content": "how high? " * size}]) as asked:
+            asked.answered({"choices": [{"message": {"role": "assistant", "content": "3 m"}}]})
 
 
 def test_a_call_that_read_more_than_words_is_left_out(recorder: Recorder) -> None:

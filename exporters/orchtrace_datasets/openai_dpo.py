@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, ClassVar
 
-from orchtrace_datasets.openai_messages import messages
-from orchtrace_datasets.pairs import SETTINGS, Pair, of_pair, pairs
+from orchtrace_datasets.openai_messages import leave_out_thoughts, messages
+from orchtrace_datasets.pairs import SETTINGS, Pair, as_bytes, of_pair, pairs
 from orchtrace_otel.datasets import Call, Dropped, Group, Need, Outcome, Writer
 
 
@@ -31,7 +31,8 @@ class OpenaiDpo(Writer):
 
     def records(self, group: Group) -> Iterator[Outcome]:
         """Return a row for each pair."""
-        for one in pairs(group):
+        yield from leave_out_thoughts(group)
+        for one in pairs(group, _compared):
             yield one if isinstance(one, Dropped) else replace(of_pair(one, {}), data=_row(one))
 
 
@@ -50,3 +51,8 @@ def _row(pair: Pair) -> dict[str, Any]:
 
 def _answer(call: Call) -> list[dict[str, Any]]:
     return messages(call.completion)
+
+
+def _compared(call: Call) -> bytes:
+    """Return an answer without its thoughts: two that differ in these alone are one line twice."""
+    return as_bytes(_answer(call))

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 import orjson
 
-from orchtrace_datasets.openai_messages import messages
+from orchtrace_datasets.openai_messages import leave_out_thoughts, messages
 from orchtrace_datasets.pairs import by_state, of_answers
 from orchtrace_otel.datasets import Call, Dropped, Group, Need, Outcome, Writer
 
@@ -32,6 +32,7 @@ class OpenaiRft(Writer):
 
     def records(self, group: Group) -> Iterator[Outcome]:
         """Return a row for each prompt that ends with a user's message."""
+        yield from leave_out_thoughts(group)
         asked: list[Call] = []
         for call in group.calls:
             if not call.prompt or call.prompt[-1]["role"] != "user":

@@ -7,7 +7,7 @@ such pairs are `confounded`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
@@ -80,7 +80,12 @@ def state_of(call: Call) -> bytes:
 
 def answer_of(call: Call) -> bytes:
     """Return what a call's policy wrote, as bytes to compare."""
-    return orjson.dumps(_numbered(call.completion))
+    return as_bytes(call.completion)
+
+
+def as_bytes(said: Iterable[Mapping[str, Any]]) -> bytes:
+    """Return messages as bytes to compare; ids of calls of tools tell none apart."""
+    return orjson.dumps(_numbered(said))
 
 
 def _numbered(said: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
@@ -125,26 +130,34 @@ def of_answers(
     )
 
 
-def pairs(group: Group) -> Iterator[Pair | Dropped]:
+def pairs(group: Group, answer: Callable[[Call], bytes] = answer_of) -> Iterator[Pair | Dropped]:
     """Pair the calls of one task; a call that is in no pair is dropped with its reason.
 
     Calls need labels. Pairs have at least the job's margin, and more than nothing.
+
+    Args:
+        group: The calls.
+        answer: What of a call's answer a record will say; pairs differ in it.
     """
     guards = Guards(group.job.number("length_ratio", 2), group.job.number("cost_ratio", 0))
     how = group.job.choice("pairs", ("matched", "all"))
     for calls in by_state(group.calls).values():
-        yield from _of_state(calls, guards, how, group.job.margin)
+        yield from _of_state(calls, guards, how, group.job.margin, answer)
 
 
 def _of_state(
-    calls: list[Call], guards: Guards, how: str, least: float
+    calls: list[Call],
+    guards: Guards,
+    how: str,
+    least: float,
+    answer: Callable[[Call], bytes],
 ) -> Iterator[Pair | Dropped]:
     ranked = sorted(calls, key=lambda call: (-_value(call), call.run.id, call.id))
     used: set[int] = set()
     confounded: set[int] = set()
     for chosen, rejected in _candidates(ranked, how):
         margin = _value(chosen) - _value(rejected)
-        if margin <= 0 or margin < least or answer_of(chosen) == answer_of(rejected):
+        if margin <= 0 or margin < least or answer(chosen) == answer(rejected):
             continue
         both = {id(chosen), id(rejected)}
         if guards.is_confounded(chosen, rejected):

@@ -142,6 +142,33 @@ def test_a_pair_holds_the_better_and_the_worse_answer(tmp_path: Path) -> None:
     assert (line["label"], len(line["turns"]), line["group"]) == (1.0, 2, "tide")
 
 
+@pytest.mark.parametrize(
+    ("name", "records", "dropped"),
+    [("openai-dpo", 0, {"unwritable": 1, "no_margin": 2}), ("openai-rft", 1, {"unwritable": 1})],
+)
+def test_an_answer_is_what_it_says_and_not_what_was_thought(
+    tmp_path: Path, name: str, records: int, dropped: dict[str, int]
+) -> None:
+    """One of thoughts alone would be empty; two that differ in these alone would be one twice."""
+    recorder = Recorder(tmp_path)
+    thoughts = [{"type": "reasoning", "content": word} for word in ("hm", "so", "oh")]
+    said = {"type": "text", "content": "3 m"}
+    given = [([thoughts[0]], 1.0), ([thoughts[1], said], 0.5), ([thoughts[2], said], 0.0)]
+    runs = [
+        recorder.run(
+            number,
+            [Call("scout", ASKED, [{"role": "assistant", "parts": parts}])],
+            task="tide",
+            reward=reward,
+        )
+        for number, (parts, reward) in enumerate(given, 1)
+    ]
+    report, rows = exported(tmp_path, recorder.store, runs, format=name)
+    assert (len(rows), report.check.calls) == (records, dropped)
+    assert all(row["logged_answers"] == ["3 m", "3 m"] for row in rows)
+    assert all(row["reference_answer"] == "3 m" for row in rows)
+
+
 def test_a_prompt_has_what_graders_reach_beside_it(tmp_path: Path) -> None:
     """The best answer as reference, all answers, and what they earned; it is there once."""
     recorder = Recorder(tmp_path)

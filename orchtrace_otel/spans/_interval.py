@@ -214,26 +214,31 @@ class Interval:
         if getattr(self.span, "dropped_attributes", 0):
             self.span.set_attributes(self._written)
 
-    def end_at_start(self) -> int:
-        """End an instant when it began; return that time, nanoseconds since the epoch."""
+    @property
+    def began(self) -> int:
+        """When it began, nanoseconds since the epoch; now, of a span that does not tell."""
+        return getattr(self.span, "start_time", None) or self.run.now()
+
+    def end_at(self, end: int) -> None:
+        """End an instant, which is when it began."""
         self.is_closed = True
-        start = getattr(self.span, "start_time", None) or self.run.now()
-        self._finish(self.run, start)
-        return start
+        self._finish(self.run, end)
 
     def _finish(self, run: Run, end: int) -> None:
-        span = self.span
-        if run.watcher is not None:
-            run.watcher.ends(self, end)
-        end_span(span, end)
-        run.open_spans -= 1
-        followed = run.followed
-        if followed is not None:
-            followed.ended(span)
-        elif run.is_closed and run.is_recording and "given_up" not in run.flags:
-            observer = run.tracing.observer
-            if observer is not None:
-                observer.lose("late_spans")
+        try:
+            if run.watcher is not None:
+                run.watcher.ends(self, end)
+        finally:  # it may ask the host's code, and an interrupt may come there
+            span = self.span
+            end_span(span, end)
+            run.open_spans -= 1
+            followed = run.followed
+            if followed is not None:
+                followed.ended(span)
+            elif run.is_closed and run.is_recording and "given_up" not in run.flags:
+                observer = run.tracing.observer
+                if observer is not None:
+                    observer.lose("late_spans")
 
 
 def end_span(span: Span, end: int) -> None:

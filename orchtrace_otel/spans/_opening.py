@@ -154,7 +154,7 @@ def instant(
         facts[a.TO] = to = plain_text(to)
     name = f"{_SPAN_VERB.get(verb, verb)} {to or parent.agent}"
     point = open_point(parent, verb, name, edges, facts)
-    point.end_at_start()
+    point.end_at(point.began)
     return point.opened
 
 

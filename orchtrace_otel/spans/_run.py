@@ -23,7 +23,7 @@ from orchtrace_otel.spans._tracing import Follower, Tracing, Value, Watcher, rec
 
 if TYPE_CHECKING:
     from orchtrace_otel.model import Reward, Trace
-    from orchtrace_otel.spans._interval import Scope
+    from orchtrace_otel.spans._interval import Interval, Scope
 
 _IDS: Final = RandomIdGenerator()
 
@@ -236,9 +236,13 @@ class Run:
             stop_reason, stop_detail = self.stopping
         end: int | None = None
         try:
-            end = self._stop(stop_reason, stop_detail, status, error, edges)
-            self.is_stopped = True
-            self._write_end(root, end, status, error)
+            stop = self._stop(stop_reason, stop_detail, status, error, edges)
+            end = stop.began
+            try:
+                stop.end_at(end)
+            finally:  # an interrupt that comes while the host is told of the stop costs no trace
+                self.is_stopped = True
+                self._write_end(root, end, status, error)
         finally:  # whatever fails: the spans below the root hang in the air without it
             self.is_stopped = root.is_closed = True
             end_span(root.span, self.now() if end is None else end)
@@ -269,7 +273,7 @@ class Run:
         status: str,
         error: BaseException | None,
         edges: Sequence[Edge],
-    ) -> int:
+    ) -> Interval:
         flow = self.root.flow
         causes = flow.drain()
         causes += edges
@@ -286,4 +290,4 @@ class Run:
             facts.update(gate.recorder.stop(self, detail, error) or {})
         stop = open_point(self.root, "stop", "stop", causes, facts)
         self.stop_id = stop.span_id
-        return stop.end_at_start()
+        return stop

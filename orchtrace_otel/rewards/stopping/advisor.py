@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
-from contextvars import Token
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -25,13 +24,16 @@ from orchtrace_otel.errors import ConfigError, StoppingError
 from orchtrace_otel.rewards.stopping.facts import Answer, Facts
 from orchtrace_otel.rewards.stopping.model import Advice, StopValue
 from orchtrace_otel.rewards.stopping.watch import Progress, features_of
-from orchtrace_otel.spans import Attributes, Interval, Run, Value
+from orchtrace_otel.spans import Attributes, Block, Interval, Run, Value
 
 if TYPE_CHECKING:
     from opentelemetry.context import Context
 
 POINTS: Final = frozenset({"decide", "delegate", "aggregate", "stop"})
 """Verbs of events that are decision points; the close of an activation is one as well."""
+
+_TELLING: Final = otel_context.create_key("orchtrace-telling")
+"""What a callback does goes on in a context that holds whose run it was told of."""
 
 _CALLBACK: Final = "a callback of advise()"
 _COST: Final = "costs what it would have said"
@@ -248,7 +250,8 @@ class _Watch:
         self._advisor = advisor
         self._steps = 0
         self._own: dict[str, float] = {}
-        self._telling: set[int] = set()
+        # A callback that asks a team, as one that grades does, would be told of it for ever.
+        self._is_told = otel_context.get_value(_TELLING) is None
 
     def take(self, features: Mapping[str, float]) -> None:
         """Keep features that the host has of its own."""
@@ -275,8 +278,8 @@ class _Watch:
         is_point = verb == "return" or verb in POINTS
         with self.lock:
             self.progress.ended(interval, end)
-            # What the callback itself does in the run is no point: it would be told of it for ever.
-            if not is_point or threading.get_ident() in self._telling:
+            # What the callback itself does in the run is no point, likewise.
+            if not is_point or otel_context.get_value(_TELLING) is self:
                 return
             seen = self._look(str(verb), end)
         self._advise(interval, str(verb), seen)
@@ -322,29 +325,25 @@ class _Watch:
         self, interval: Interval, name: str, seen: Mapping[str, float], advice: Advice | None
     ) -> float | None:
         callback = self._advisor.callback
-        if callback is None:
+        if callback is None or not self._is_told:
             return None
         event = interval.closed.event_id
         agent = str(interval.written.get(a.AGENT_NAME, ""))
-        thread = threading.get_ident()
-        self._telling.add(thread)
-        token = _go_into(interval.run)
+        telling = Block(otel_context.set_value(_TELLING, self, _inside(interval.run)))
         try:
             said = callback(DecisionPoint(interval.run.id, event, name, agent, dict(seen), advice))
         finally:
-            if token is not None:
-                otel_context.detach(token)
-            self._telling.discard(thread)
+            telling.leave()
         if isinstance(said, (int, float)) and not isinstance(said, bool) and 0 <= said <= 1:
             return float(said)
         return None
 
 
-def _go_into(run: Run) -> Token[Context] | None:
-    """Make a run current, for a callback that says something of it: at its stop it is not."""
+def _inside(run: Run) -> Context:
+    """A context in which a run is current, for a callback that says something of it at its stop."""
     current = spans.current()
     is_current = current is not None and current.run is run
-    return None if is_current else otel_context.attach(run.root.context)
+    return otel_context.get_current() if is_current else run.root.context
 
 
 def _theirs(interval: Interval, seen: Mapping[str, float]) -> list[str]:

@@ -14,6 +14,7 @@ import orchtrace_otel as orchtrace
 from orchtrace_otel import _guard
 from orchtrace_otel.rewards.stopping.advisor import DecisionPoint
 from orchtrace_otel.rewards.stopping.points import read_course
+from tests.trees import recording
 from tests.unit.rewards.stopping.advisor.teams import model, points, run, team, writer
 
 
@@ -89,6 +90,62 @@ def test_what_a_callback_does_in_the_run_is_no_point_of_its_own() -> None:
         trace = run(small)
     assert count == ["route", "stop"]
     assert [event["decision_point"] for event in points(trace)] == ["route", "stop"]
+
+
+def test_a_callback_may_ask_a_team() -> None:
+    """A judge that grades: a run of its own has points, and nobody is told of them, for ever."""
+    told: list[str] = []
+
+    @orchtrace.agent
+    def judge() -> None:
+        orchtrace.decide("verdict", chosen="good")
+
+    def grade(point: DecisionPoint) -> None:
+        told.append(point.name)
+        judge()
+        with ThreadPoolExecutor(1) as pool:
+            pool.submit(judge).result()
+
+    @orchtrace.team(task_id="small")
+    def small() -> None:
+        orchtrace.decide("route", chosen="x")
+
+    with orchtrace.instrument(), recording() as captured, orchtrace.advise(None, grade):
+        small()
+    assert told == ["route", "stop"]
+    assert [trace.task_id == "small" for trace in captured.traces].count(True) == 1
+    for trace in captured.traces:
+        names = [event["decision_point"] for event in points(trace)]
+        is_own = trace.task_id != "small"
+        assert names == (["verdict", "return", "stop"] if is_own else ["route", "stop"])
+
+
+@pytest.mark.parametrize("at", [1, 2, 3])
+def test_a_callback_that_is_interrupted_costs_no_trace(at: int) -> None:
+    """The interrupt is the host's; the event that it came in, the stop too, ends all the same."""
+    told: list[str] = []
+
+    def interrupted(point: DecisionPoint) -> None:
+        told.append(point.name)
+        if len(told) == at:
+            raise KeyboardInterrupt
+
+    @orchtrace.team
+    def small() -> None:
+        orchtrace.decide("route", chosen="x")
+        writer("a")
+
+    with (
+        recording() as captured,
+        orchtrace.advise(None, interrupted),
+        pytest.raises(KeyboardInterrupt),
+    ):
+        small()
+    assert captured.started == captured.ended
+    trace = captured.trace
+    assert trace.flags == ()
+    assert trace.stop is not None
+    assert trace.stop["stop_reason"] == ("information_complete" if at == 3 else "cancelled")
 
 
 @pytest.mark.parametrize("answer", [None, True, "0.5", 1.5, -0.1, math.nan])

@@ -12,7 +12,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from orchtrace_otel._guard import guarded
@@ -46,6 +46,7 @@ class _Request:
         after: How many parcels must be dealt with first.
         end: When the caller stops waiting, seconds of the monotonic clock.
         leaving: The exporters to let go of; None where work goes on.
+        left: Those of them that are not done with it.
         is_done: Whether it is done.
         is_fine: Whether every exporter did it.
     """
@@ -53,8 +54,12 @@ class _Request:
     after: int
     end: float
     leaving: Sequence[TraceExporter] | None = None
+    left: Sequence[TraceExporter] = field(init=False)
     is_done: bool = False
     is_fine: bool = True
+
+    def __post_init__(self) -> None:
+        self.left = self.leaving or ()
 
 
 class Delivery:
@@ -199,16 +204,20 @@ class Delivery:
                 self._pass_on(error)
                 request.is_fine = False
                 self._not_put_down(exporter, f"flush_failed:{kind}", _reason(error))
-        for exporter in request.leaving or ():
-            try:
-                exporter.shutdown()
-            except BaseException as error:  # noqa: BLE001 - see _pass_on
-                self._pass_on(error)
-                request.is_fine = False
-                self._lose(f"shutdown_failed:{type(exporter).__name__}", why=_reason(error))
+            if any(one is exporter for one in request.left):
+                self._let_go(exporter, request)
         with self._mutex:
             request.is_done = True
             self._changed.notify_all()
+
+    def _let_go(self, exporter: TraceExporter, request: _Request) -> None:
+        try:
+            exporter.shutdown()
+        except BaseException as error:  # noqa: BLE001 - see _pass_on
+            self._pass_on(error)
+            request.is_fine = False
+            self._lose(f"shutdown_failed:{type(exporter).__name__}", why=_reason(error))
+        request.left = [one for one in request.left if one is not exporter]
 
     def _pass_on(self, error: BaseException) -> None:
         """Raise an interrupt again where the host's thread does our work.
@@ -227,7 +236,7 @@ class Delivery:
         else:
             self._lose(kind, why=why)
 
-    def _ask(self, timeout_s: float, leaving: Sequence[TraceExporter] | None = None) -> bool:
+    def _ask(self, timeout_s: float, leaving: Sequence[TraceExporter] | None = None) -> _Request:
         """Have the exporters put everything down, on their own thread; wait for it in time."""
         with self._mutex:
             after = self._gone + self._is_busy + len(self._queue)
@@ -242,7 +251,7 @@ class Delivery:
         if not has_thread:
             while self._step(wait=False):
                 pass
-        return request.is_done and request.is_fine
+        return request
 
     @property
     def _is_idle(self) -> bool:
@@ -253,7 +262,8 @@ class Delivery:
         """Wait until the queue is empty and the exporters have put everything down."""
         if self._is_idle or self._is_stopped:
             return True
-        return self._ask(timeout_s)
+        asked = self._ask(timeout_s)
+        return asked.is_done and asked.is_fine
 
     def shutdown(
         self,
@@ -276,10 +286,14 @@ class Delivery:
         if self._is_idle:
             return
         leaving = [one for one in self._exporters if not any(one is kept for kept in keep)]
-        self._ask(timeout_s, leaving)
+        asked = self._ask(timeout_s, leaving)
         with self._mutex:
             undelivered = len(self._queue) + self._is_busy
             self._gone += len(self._queue)
             self._queue.clear()
         if undelivered:
             self._lose("traces_undelivered", undelivered)
+        # One whose work somebody else goes on with has all the time that it needs.
+        for exporter in () if asked.is_done or successor is not None else asked.left:
+            why = f"not done within {timeout_s:g} s; what it was given may be lost"
+            self._lose(f"shutdown_failed:{type(exporter).__name__}", why=why)

@@ -23,10 +23,31 @@ def test_a_shutdown_gives_up_in_time_and_counts_what_is_left() -> None:
     delivery.put(finished("1"))
     delivery.put(finished("2"))
     delivery.shutdown(0.01)
-    assert losses == {"traces_undelivered": 3}
+    assert losses == {"traces_undelivered": 3, "shutdown_failed:Collected": 1}
     slow.gate.set()
     wait_for(lambda: "shutdown" in slow.calls)
     assert slow.taken == ["0"]
+
+
+def test_an_exporter_that_is_not_done_in_time_is_told_of() -> None:
+    """It may hold what it was given, as one that writes seldom does; the others are done."""
+
+    class WritesAtTheEnd(Collected):
+        writing = threading.Event()
+
+        def flush(self, timeout_s: float) -> None:
+            self.writing.wait()
+
+    quick, seldom = Collected(), WritesAtTheEnd()
+    delivery, losses = delivery_to(quick, seldom)
+    delivery.put(finished("0"))
+    wait_for(lambda: seldom.taken)
+    delivery.shutdown(0.2)
+    assert losses == {"shutdown_failed:WritesAtTheEnd": 1}
+    assert losses.reasons == {"not done within 0.2 s; what it was given may be lost"}
+    assert quick.calls == ["flush", "shutdown"]
+    seldom.writing.set()
+    wait_for(lambda: "shutdown" in seldom.calls)
 
 
 def test_traces_after_the_shutdown_are_counted() -> None:

@@ -206,6 +206,7 @@ def _hold_function(
         if playback is not None and not is_safe:
             return playback.result(name, *_asked(method, args, kwargs))
         recording: Any = context.get(_RECORDING)
+        del context  # an error holds this frame, and the context whoever raises it
         if recording is None:
             return function(*args, **kwargs)
         try:
@@ -229,6 +230,7 @@ def _hold_coroutine(
         if playback is not None and not is_safe:
             return playback.result(name, *_asked(method, args, kwargs))
         recording: Any = context.get(_RECORDING)
+        del context  # see _hold_function
         if recording is None:
             return await function(*args, **kwargs)
         try:

@@ -153,6 +153,7 @@ async def _await(plan: Plan, call: Scope, coroutine: Any) -> Any:
     except BaseException as error:
         _detach_late(call, token, error)
         close_call(plan, call, None, error)
+        del call, token  # see _trace_call
         raise
     detach(token)
     close_call(plan, call, result)
@@ -215,7 +216,8 @@ def _trace_generator(plan: Plan, function: Callable[..., Any], owner: object) ->
             except BaseException as error:
                 detach(token)
                 close_call(plan, call, None, error)
-                del step  # what was thrown in holds this frame: a cycle, for the collector
+                # What was thrown in holds this frame: a cycle, for the collector; see _trace_call.
+                del call, token, step
                 raise
             detach(token)
             try:
@@ -263,7 +265,7 @@ def _trace_async_generator(
                 return
             except BaseException as error:
                 _leave(plan, call, token, error)
-                del step  # see _trace_generator
+                del call, token, step  # see _trace_generator
                 raise
             if token is not None:
                 detach(token)

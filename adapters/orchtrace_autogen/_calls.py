@@ -57,6 +57,7 @@ async def _follow(open_call: Opener, work: Awaitable[Any]) -> Any:
     except BaseException as error:
         _restore(token, error)
         call.close(None, error)
+        del call, token, open_call  # the error holds this frame for as long as the host keeps it
         raise
     detach(token)
     call.close(result, None)
@@ -88,6 +89,8 @@ async def _drive(open_call: Opener, inner: AsyncGenerator[Any, Any]) -> AsyncGen
         except BaseException as error:
             # What a stream does after its consumer left does not change that it left.
             _leave(call, token, item, left or error)
+            # What was thrown in holds this frame, which is a cycle; see _follow.
+            del call, token, open_call, item, left, step
             raise
         if call is not None and token is not None:
             detach(token)
@@ -124,7 +127,10 @@ def _restore(token: Token[Context], error: BaseException | None) -> None:
 
 async def _throw(inner: AsyncGenerator[Any, Any], thrown: BaseException) -> Any:
     """Throw into the host's stream; a close that it accepts ends it."""
-    if isinstance(thrown, GeneratorExit):
-        await inner.aclose()
-        raise thrown
-    return await inner.athrow(thrown)
+    try:
+        if isinstance(thrown, GeneratorExit):
+            await inner.aclose()
+            raise thrown
+        return await inner.athrow(thrown)
+    finally:
+        del thrown  # it holds this frame

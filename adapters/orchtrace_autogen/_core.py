@@ -246,7 +246,7 @@ class CoreHooks:
             raise
         finally:
             self._called(runtime, kwargs["message_id"], message, error, is_back=error is not None)
-            del error
+            del error, message  # the error holds this frame for as long as the host keeps it
 
     async def send(self, wrapped: Any, runtime: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         """Follow a message that is sent to an agent, and its answer."""
@@ -261,7 +261,7 @@ class CoreHooks:
             raise
         finally:
             self._called(runtime, kwargs["message_id"], message, error, is_back=True)
-            del error
+            del error, message  # see publish
 
     @guarded
     def _publish(self, runtime: Any, args: Any, kwargs: dict[str, Any]) -> Sent | None:
@@ -353,6 +353,7 @@ class CoreHooks:
         if message is None:
             return await work  # who sent it gave it up after the queue handed it out
         message.is_begun = True
+        del message  # an error holds this frame for as long as the host keeps it
         try:
             return await work
         finally:

@@ -119,6 +119,7 @@ class RemoteHooks:
         finally:
             if sending is not None and sending.request is not None:
                 self._waiting.get(runtime, {}).pop(sending.request, None)
+            del sending  # an error holds this frame for as long as the host keeps it
 
     @guarded
     def _begin(self, verb: str, receiver: str, args: Any, kwargs: Any) -> Sending | None:
@@ -152,6 +153,7 @@ class RemoteHooks:
         except BaseException as error:
             block.leave()
             _over(sending, error)
+            del block, sending  # see send
             raise
         block.leave()
         _over(sending, None)

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextvars
+import gc
 import json
 import threading
 from typing import Any
@@ -210,11 +211,66 @@ def test_no_way_out_leaves_objects_behind() -> None:
     assert {way: more for way, more in gained.items() if more > 20} == {}
 
 
+def _fail(_: int) -> str:
+    raise LookupError
+
+
+async def _close(plain) -> None:
+    stream = plain("a").run_stream(task="go")
+    await anext(stream)
+    await stream.aclose()
+
+
+async def _throw(plain) -> None:
+    stream = plain("a").run_stream(task="go")
+    await anext(stream)
+    with pytest.raises(LookupError):
+        await stream.athrow(LookupError())
+
+
+async def _keep_its_error(plain) -> None:
+    await asyncio.gather(plain("a", _fail).run(task="go"), return_exceptions=True)
+
+
+async def _keep_a_core_agents_error(_plain) -> None:
+    runtime = SingleThreadedAgentRuntime()
+    await Clerk.register(runtime, "clerk", lambda: Clerk("a clerk"))
+    runtime.start()
+    asked = runtime.send_message(TextMessage(content="", source="a"), AgentId("clerk", "1"))
+    await asyncio.gather(asked, return_exceptions=True)
+    await runtime.stop_when_idle()
+
+
+@pytest.mark.parametrize("way", [_close, _throw, _keep_its_error, _keep_a_core_agents_error])
+def test_no_way_out_leaves_anything_for_the_collector(traced, plain, way) -> None:
+    """What we knew of a run is free when it is over, also where a task keeps its error."""
+
+    async def some() -> None:
+        for _ in range(5):
+            await way(plain)
+
+    asyncio.run(some())
+    gc.collect()
+    gc.disable()
+    gc.set_debug(gc.DEBUG_SAVEALL)
+    try:
+        asyncio.run(some())
+        gc.collect()
+        ours = {type(one).__name__ for one in gc.garbage if "orchtrace" in type(one).__module__}
+        assert ours == set()
+    finally:
+        gc.set_debug(0)
+        gc.garbage.clear()
+        gc.enable()
+
+
 class Clerk(RoutedAgent):
     """An agent of the core."""
 
     @message_handler
     async def answer(self, message: TextMessage, ctx: MessageContext) -> str:
+        if not message.content:
+            raise LookupError
         return message.content
 
 

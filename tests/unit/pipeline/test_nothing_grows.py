@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import suppress
 from typing import Any
 
@@ -76,6 +76,45 @@ def failing_quietly() -> None:
         failing()
 
 
+@orchtrace.tool
+async def missing() -> None:
+    """A tool that fails."""
+    raise HostError
+
+
+@orchtrace.agent
+async def breaking_off() -> AsyncIterator[int]:
+    """A stream that fails."""
+    yield 1
+    raise HostError
+
+
+@orchtrace.agent
+def handing_on() -> Coroutine[Any, Any, None]:
+    """A plain function that gives back what fails."""
+    return _fails()
+
+
+async def _fails() -> None:
+    raise HostError
+
+
+async def _reads() -> None:
+    async for _ in breaking_off():
+        pass
+
+
+@orchtrace.team
+async def gathering_errors() -> None:
+    """A run whose tasks keep their errors."""
+    await asyncio.gather(missing(), handing_on(), _reads(), return_exceptions=True)
+
+
+def failing_in_tasks() -> None:
+    """A run of tasks that fail, in a loop of its own."""
+    asyncio.run(gathering_errors())
+
+
 def gathering_once() -> None:
     """A run of tasks in a loop of its own."""
     asyncio.run(gathering())
@@ -134,7 +173,8 @@ def _ours(found: list[Any]) -> Counter[str]:
 
 
 @pytest.mark.parametrize(
-    "host", [lead, abandoning, leaving_spans_open, failing_quietly, gathering_once]
+    "host",
+    [lead, abandoning, leaving_spans_open, failing_quietly, failing_in_tasks, gathering_once],
 )
 def test_no_activation_waits_for_the_garbage_collector(host: Callable[[], object]) -> None:
     """What a run needed is free when it is over: a collector's pauses are the host's."""

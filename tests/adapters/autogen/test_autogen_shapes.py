@@ -117,6 +117,22 @@ def test_any_group_follows_from_the_branch_that_came_first(traced, plain, read) 
     assert read.triggers(traced.trace)[-1] == ("d", ("b",))
 
 
+def test_groups_that_one_answer_completes_are_asked_for_in_the_order_of_its_edges(
+    traced, plain, read
+) -> None:
+    """The target has a turn for each group, and each turn its group's causes."""
+    a, b, c = (plain(name) for name in "abc")
+    graph = DiGraphBuilder()
+    for agent in (a, b, c):
+        graph.add_node(agent)
+    graph.add_edge(a, b)
+    for source in (a, b):
+        graph.add_edge(source, c, activation_group="z")
+    graph.add_edge(b, c, activation_group="a", activation_condition="any")
+    asyncio.run(GraphFlow([a, b, c], graph=graph.build()).run(task="go"))
+    assert read.triggers(traced.trace)[2:] == [("c", ("a", "b")), ("c", ("b",))]
+
+
 def test_what_came_for_a_group_that_begins_anew_is_no_cause(traced, plain, read) -> None:
     """AutoGen remembers over a reset that a group was complete, and empties it for the next turn.
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from orchtrace_otel.datasets.chat import is_chat
+from orchtrace_otel.datasets.chat import chat, is_chat
 from orchtrace_otel.datasets.runs import Call, Dropped, Group, Run
 from orchtrace_otel.datasets.writer import Need, Writer
 from orchtrace_otel.errors import ContentError
@@ -172,19 +172,45 @@ _OF_CALLS: Final = frozenset(_TESTS)
 
 
 class _Verdicts:
-    """Finds calls whose prompt holds what a judge of the run wrote: known by its ref."""
+    """Finds calls whose prompt holds what a judge of the run wrote: by its ref, or its words.
+
+    Frameworks and hosts hand words on as somebody else's: AutoGen as a user's, who is called
+    like the agent. Few words are looked for as a whole message, more inside of others, too.
+    """
 
     def __init__(self, run: Run, job: Job) -> None:
         self._judged = [call for call in run.calls if call.role in job.judges and call.has_content]
         self._job = job
-        self._refs: frozenset[str] | None = None
+        self._is_told: dict[str, bool] = {}
+        self._words: frozenset[str] | None = None
 
     def why_not(self, call: Call) -> str | None:
         """Return `verdict_in_prompt` for such a call."""
         if not self._judged or self._job.content is None or not call.has_content:
             return None
-        if self._refs is None:
-            self._refs = frozenset(
-                ref for judge in self._judged for ref in judge.content.completion_refs
+        if self._words is None:
+            written = [judge.content for judge in self._judged]
+            self._is_told = {ref: True for one in written for ref in one.completion_refs}
+            said = (_words_of(message) for one in written for message in one.completion)
+            self._words = frozenset(filter(None, said))
+        told = zip(call.content.prompt_refs, call.content.prompt, strict=True)
+        return "verdict_in_prompt" if any(self._tells(*one) for one in told) else None
+
+    def _tells(self, ref: str, message: Mapping[str, Any]) -> bool:
+        found = self._is_told.get(ref)
+        if found is None:
+            read = _words_of(message)
+            found = self._is_told[ref] = any(
+                words == read or (words in read and words.count(" ") >= _FEW)
+                for words in self._words or ()
             )
-        return None if self._refs.isdisjoint(call.content.prompt_refs) else "verdict_in_prompt"
+        return found
+
+
+_FEW: Final = 3
+"""Spaces in a verdict from which on it is no phrase that others say, too."""
+
+
+def _words_of(message: Mapping[str, Any]) -> str:
+    """Return what a message says, in whatever parts and lines."""
+    return " ".join(word for said in chat([message]) for word in said["content"].split())

@@ -217,6 +217,29 @@ def test_places_are_texts_or_paths_and_always_several(recorder: Recorder) -> Non
     assert (recorder.folder / "text" / "train.jsonl").exists()
 
 
+@pytest.mark.parametrize(
+    ("verdict", "read", "is_told"),
+    [
+        ("wrong, 0 of 10", text("user", "wrong, 0 of 10"), True),
+        ("wrong,\n0 of 10\n", text("user", "The judge said: wrong, 0 of 10. Again!"), True),
+        ("no", text("user", "no"), True),
+        ("no", text("user", "not yet known"), False),
+        ("wrong, 0 of 10", text("user", "wrong"), False),
+    ],
+)
+def test_a_verdict_leaks_in_nobody_elses_name(
+    recorder: Recorder, verdict: str, read: dict[str, Any], *, is_told: bool
+) -> None:
+    """AutoGen hands on what an agent wrote as a user's words, and hosts put it into others."""
+    calls = [
+        Call("judge", [*ASKED, *SAID], [text("assistant", verdict)], role="judge", t=1.0),
+        Call("scout", [*ASKED, *SAID, read], SAID, role="executor", t=2.0),
+    ]
+    folder = write(recorder.folder / "in", [recorder.run(1, calls)])
+    found = exported(recorder, folder, roles=frozenset({"executor"})).check.calls
+    assert found["verdict_in_prompt"] == int(is_told)
+
+
 def test_a_verdict_leaks_into_no_prompt(recorder: Recorder) -> None:
     """A call that read what a judge of its run wrote is left out; the others stay."""
     verdict = text("assistant", "CANARY: the answer is right, 10 of 10")

@@ -107,9 +107,10 @@ class ManagerHooks:
         self._follow(manager, team)
         edges, kinds, origin, remaining, enqueued = f.graph_tables(manager)
         source = messages[-1].source if messages else None
-        groups = {(e.target, e.activation_group) for e in edges.get(source, ())}
+        # In the order of the edges, by which AutoGen asks a target that is due for two groups.
+        groups = dict.fromkeys((e.target, e.activation_group) for e in edges.get(source, ()))
         awaited: list[Awaited] = []
-        for target, group in sorted(groups):
+        for target, group in groups:
             is_any = kinds[target][group] == "any"
             state = int(enqueued[target][group] if is_any else remaining[target][group])
             is_first = is_any or state == origin[target][group]

@@ -82,6 +82,7 @@ class Flow:
         "_latest",
         "_pending",
         "_since",
+        "_superseded",
         "_told",
         "heard",
         "heir",
@@ -99,6 +100,7 @@ class Flow:
         self._pending: list[Edge] = list(known)
         self._told = len(self._pending)
         self._dropped = 0
+        self._superseded = 0
         self.inherits = 0
         self.heard = last
         self._latest: list[Edge] | None = None
@@ -154,6 +156,7 @@ class Flow:
         """Begin a flow of what is handed to `runner` now."""
         if self._forks is not None and self._are_forks_over():
             self._join()
+        self._supersede()
         fork = Flow(self.last, owner, self._pending or self._shared())
         fork.inherits = self._dropped + len(self._pending)
         fork.runner = weakref.ref(runner)
@@ -187,9 +190,30 @@ class Flow:
         """Return the causes of what the flow does next; returns are handed out once."""
         return [(edge_type, self.last), *self._hand_out()]
 
-    def take_beside(self, edge_type: str = "causal") -> list[Edge]:
-        """Return the causes of what the flow begins, perhaps beside what it has begun already."""
-        return [(edge_type, self.last), *(self._hand_out() or self._shared())]
+    def take_beside(self, edge_type: str = "causal") -> tuple[list[Edge], int]:
+        """Return the causes of what the flow begins and does not wait for, and how many it knew.
+
+        What came back is told to what the flow does next as well, unless that which begins
+        is back by then: `returned_beside` takes the number.
+        """
+        if self._forks is not None or self.joined is not None:
+            self._join()
+        self._supersede()
+        edges = [(edge_type, self.last), *(self._pending or self._shared())]
+        return edges, self._dropped + len(self._pending)
+
+    def returned_beside(self, mark: Mark, knew: int) -> None:
+        """Note that what `take_beside` told of is back, in the place of what it knew."""
+        self._superseded = max(self._superseded, knew)
+        self.returned(mark)
+
+    def _supersede(self) -> None:
+        """Forget what led to something that is back."""
+        superseded = self._superseded - self._dropped
+        if superseded > 0:
+            del self._pending[:superseded]
+            self._dropped += superseded
+            self._told = max(self._told - superseded, 0)
 
     def _shared(self) -> Sequence[Edge]:
         """Return the causes that what the source waits for right now has taken."""
@@ -217,6 +241,8 @@ class Flow:
     def _hand_out(self) -> list[Edge]:
         if self._forks is not None or self.joined is not None:
             self._join()
+        if self._superseded > self._dropped:
+            self._supersede()
         edges = self._pending
         if edges:
             self._latest, self._since = edges, self.last
@@ -261,6 +287,7 @@ class Flow:
         """Return what came back to this fork, or it did, that its source has not heard of."""
         if self._forks is not None or self.joined is not None:
             self._join()
+        self._supersede()
         news = self._pending[self._told :]
         self._told = len(self._pending)
         if self.heard is not self.last:

@@ -184,7 +184,7 @@ class GraphRun:
             return
         task.instance, is_new = place.scope.activation.busy(task.known.agent)
         task.opens = "spawn" if is_new else "delegate"
-        task.edges = place.flow.take_beside("spawn" if is_new else "causal")
+        task.edges, task.knew = place.flow.take_beside("spawn" if is_new else "causal")
 
     def handles(self, host: Any, failed_host: Any) -> None:
         """Take in the task of an error handler: it follows from what failed."""
@@ -217,7 +217,7 @@ class GraphRun:
             mark = spans.instant(caller, "decide", edges=task.edges, attributes=facts)
             task.ended = (mark,)
             if place is not None:
-                place.flow.returned(mark)
+                place.flow.returned_beside(mark, task.knew)
                 caller.release(task.known.agent, task.instance or "")
 
     def _add(self, host: Any, nodes: Mapping[str, Any]) -> Task:

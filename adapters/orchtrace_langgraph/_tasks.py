@@ -80,6 +80,7 @@ class Task:
         activation: Its activation, once it runs.
         caller: The task in which it was called, in the functional API.
         place: Where in it that was.
+        knew: How much of what came back there it knew.
         handoffs: What is known of its hand-offs, once there may be one.
         inside: Runs of graphs that it, or what it calls, has open.
         decisions: What its routers chose, by router, and where its command goes, by None.
@@ -103,6 +104,7 @@ class Task:
         "informed",
         "inside",
         "instance",
+        "knew",
         "known",
         "name",
         "opens",
@@ -129,6 +131,7 @@ class Task:
         self.activation: Activation | None = None
         self.caller: Task | None = None
         self.place: Place | None = None
+        self.knew = 0
         self.handoffs: Handoffs | None = None
         self.by: str | None = None
         self.decisions: dict[int | None, Decision] | None = None
@@ -242,7 +245,7 @@ def leave(task: Task, entered: Entered | None, error: BaseException | None) -> N
     else:
         _fail(task, activation, error)
     if task.place is not None:
-        task.place.flow.returned(activation.closed)
+        task.place.flow.returned_beside(activation.closed, task.knew)
         task.place.scope.activation.release(activation.agent, activation.instance)
 
 

@@ -219,10 +219,17 @@ class _Child:
     """
 
     def start_afresh(self) -> None:
-        """Have what is called from now on be lives of their own."""
+        """Have what is called from now on be lives of their own.
+
+        What is open around the fork is the parent's to end: a child that leaves by an
+        exit or an error, or returns, comes out of the same calls.
+        """
         context = otel_context.get_current()
         scope = scope_of(context) or _joined_under(trace.get_current_span(context))
         around = None if scope is None else scope.activation
+        while scope is not None:
+            scope.is_closed = True
+            scope = scope.outside
         if around is not None:
             around.run.settle_apart()
         while around is not None:

@@ -280,6 +280,12 @@ class Scope(Interval):
         return Context({**(self._parent_context or {}), _SPAN: self.span, _SCOPE: self})
 
     @property
+    def outside(self) -> Scope | None:
+        """The scope that was current where it began; None where there was none."""
+        found = (self._parent_context or {}).get(_SCOPE)
+        return found if isinstance(found, Scope) else None
+
+    @property
     def flow(self) -> Flow:
         """Implicit causes of what is called in it; made when something is."""
         flow = self._flow

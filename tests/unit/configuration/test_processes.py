@@ -416,3 +416,49 @@ def test_forked_children_have_agents_of_their_own(place: str) -> None:
     assert len(said) == 3
     assert {life.partition("#")[0] for life in said} == {"worker"}
     assert len(set(said)) == 3
+
+
+LEFT_BY = """
+import os, sys
+import orchtrace_otel as orchtrace
+from orchtrace_otel.testing import capture
+
+@orchtrace.agent
+def helper(): ...
+
+@orchtrace.tool
+def outer(): inner()
+
+@orchtrace.tool
+def inner():
+    global child
+    child = os.fork()
+    if child:
+        os.waitpid(child, 0)
+        return
+    helper()
+    {way}
+
+lead = orchtrace.agent(outer, name="lead")
+with capture() as captured:
+    try:
+        orchtrace.team(lead, name="crew")()
+    except BaseException:
+        pass
+    said = sorted(span.name for span in captured.spans)
+    sys.stdout.write(" ".join(["parent" if child else "child", *said]) + os.linesep)
+    sys.stdout.flush()
+    if not child:
+        os._exit(0)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+@pytest.mark.parametrize("way", ["sys.exit(1)", "raise ValueError", "return"])
+def test_what_is_open_around_a_fork_is_the_parents_to_end(way: str) -> None:
+    """The child comes out of the same calls, and must not tell how they ended, and when."""
+    child, parent = run(LEFT_BY.format(way=way)).splitlines()
+    assert child.split() == ["child", "invoke_agent", "helper"]
+    assert sorted(parent.split()[1:]) == sorted(
+        "execute_tool inner execute_tool outer invoke_agent lead invoke_workflow crew stop".split()
+    )

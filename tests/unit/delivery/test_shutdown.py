@@ -41,7 +41,7 @@ def test_an_exporter_that_is_not_done_in_time_is_told_of() -> None:
     quick, seldom = Collected(), WritesAtTheEnd()
     delivery, losses = delivery_to(quick, seldom)
     delivery.put(finished("0"))
-    wait_for(lambda: seldom.taken)
+    wait_for(lambda: bool(seldom.taken))
     delivery.shutdown(0.2)
     assert losses == {"shutdown_failed:WritesAtTheEnd": 1}
     assert losses.reasons == {"not done within 0.2 s; what it was given may be lost"}

@@ -358,6 +358,64 @@ def test_a_functional_task_is_spawned_by_the_agent_or_the_tool_call_around(trace
     ]
 
 
+@pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])
+def test_what_is_done_beside_a_called_task_follows_from_what_came_back_before(
+    traced, read, is_async
+):
+    """The task has not come back yet; once it has, it is in the place of what it followed from."""
+    begun, done = threading.Event(), threading.Event()
+
+    @orchtrace.agent
+    def plans():
+        """Come back at once."""
+
+    @orchtrace.agent
+    def writes():
+        """Come back at once."""
+
+    @task
+    def searches():
+        begun.set()
+        done.wait()
+
+    @task
+    async def asearches():
+        begun.set()
+        await asyncio.to_thread(done.wait)
+
+    def node(state):
+        plans()
+        future = searches()
+        begun.wait()
+        writes()
+        done.set()
+        future.result()
+        plans()
+
+    async def anode(state):
+        plans()
+        future = asearches()
+        await asyncio.to_thread(begun.wait)
+        writes()
+        done.set()
+        await future
+        plans()
+
+    graph = graph_of((START, "node"), nodes={"node": anode if is_async else node})
+    asyncio.run(graph.ainvoke({})) if is_async else graph.invoke({})
+    name = "asearches" if is_async else "searches"
+    assert read.outline(traced.trace)[2:-2] == [
+        "2 plans#1 spawn <- spawn 1",
+        "3 plans#1 return",
+        f"4 {name}#1 spawn <- return 3, spawn 1",
+        "5 writes#1 spawn <- return 3, spawn 1",
+        "6 writes#1 return",
+        f"7 {name}#1 return",
+        "8 plans#1 delegate <- causal 1, return 6, return 7",
+        "9 plans#1 return",
+    ]
+
+
 CALL = "node#1 tool_call outer"
 
 

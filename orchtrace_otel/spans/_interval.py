@@ -282,7 +282,8 @@ class Scope(Interval):
     @property
     def outside(self) -> Scope | None:
         """The scope that was current where it began; None where there was none."""
-        found = (self._parent_context or {}).get(_SCOPE)
+        around = self._parent_context
+        found = None if around is None else around.get(_SCOPE)
         return found if isinstance(found, Scope) else None
 
     @property

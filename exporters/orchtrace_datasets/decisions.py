@@ -32,7 +32,7 @@ _VALUES: Final[Mapping[str, tuple[str, ...]]] = {
 _OURS: Final = ("has:", "run.")
 _CUT_OFF: Final = frozenset(
     {
-        *("max_steps", "token_budget", "time_budget"),
+        *("max_steps", "token_budget", "time_budget", "budget_exhausted"),
         *("paused", "handoff", "external", "cancelled", "consumer_closed"),
     }
 )
@@ -90,7 +90,7 @@ def _rows(run: Run, of: str) -> list[Json]:
     chances = [_stop_probability(events[row["id"]]) for row in points]
     if len(points) > 1:
         before, last = (events[row["id"]] for row in points[-2:])
-        if last["verb"] == "stop" and last["index"] == before["index"] + 1:
+        if _is_again(last, before):
             points.pop()
             chance = chances.pop()
             chances[-1] = chance if chances[-1] is None else chances[-1]
@@ -102,6 +102,16 @@ def _rows(run: Run, of: str) -> list[Json]:
             rest["behavior_prob"] = chance if is_last else 1 - chance
         found.append({**rest, "action": "stop" if is_last else "continue"})
     return found
+
+
+def _is_again(stop: Json, before: Json) -> bool:
+    """Whether a stop right behind a point is that point again, as `stop fit` has it."""
+    said = stop.get("verb"), stop.get("decision")
+    if "stop" not in said and "stop_reason" not in stop:
+        return False
+    # Others, who know no activations, may list the points alone; with them time tells.
+    is_next = "activation" in stop and stop["index"] == before["index"] + 1
+    return is_next or bool(stop["t"] == before["t"])
 
 
 def _stop_probability(event: Json) -> float | None:

@@ -2,7 +2,7 @@
 
 A trace that names its points (`decision_point`) has those; one that names none has
 every event with `features`. An event with `answer_now` is always one. The price of
-stopping at the n-th point is n steps; a stop right behind a point costs none more.
+stopping at the n-th point is n steps; a stop of ours right behind a point costs none more.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple, cast
 
 from orchtrace_otel.errors import StoppingError
 from orchtrace_otel.model import Event, Trace
+from orchtrace_otel.rewards.families.others import is_of_others
 from orchtrace_otel.rewards.graph import find_stop
 
 ANSWER_NOW: Final = "answer_now"
@@ -92,8 +93,7 @@ def read_course(trace: Trace, outcome: str | None = None) -> Course:
         # Others write what they like: what no float holds is no count of tokens.
         tokens += spent if isinstance(spent, (int, float)) and abs(spent) <= _GREATEST else 0
         if key in event.keys or ANSWER_NOW in event.keys or event.id in graded:
-            # A stop right behind a point is that point again: nothing was done in between.
-            is_again = event.is_stop and points and latest == place - 1
+            is_again = latest == place - 1 and points and _is_again(event, points[-1])
             step = points[-1].step + (not is_again) if points else 1
             points.append(_point(trace, event, step, tokens, graded))
             latest = place
@@ -106,6 +106,14 @@ def read_course(trace: Trace, outcome: str | None = None) -> Course:
     reason = None if stop is None else trace.events[stop].get("stop_reason")
     reason = reason if isinstance(reason, str) else None
     return Course(trace.trace_id, trace.task_id, tuple(points), reason in LIMITS, reason)
+
+
+def _is_again(event: Event, before: Point) -> bool:
+    """Whether a stop right behind a point is that point again: nothing was done in between.
+
+    Others may list the points alone, and nothing of what is done; with them time tells.
+    """
+    return event.is_stop and (event.t == before.t or not is_of_others(event))
 
 
 def _when(event: Event) -> tuple[float, bool]:

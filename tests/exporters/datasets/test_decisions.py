@@ -13,7 +13,7 @@ import pytest
 from orchtrace_datasets.rllib import schema
 from orchtrace_otel.datasets import Job, Report, export
 from orchtrace_otel.errors import ConfigError
-from orchtrace_otel.model import Reward, Trace
+from orchtrace_otel.model import Event, Reward, Trace
 from orchtrace_otel.rewards.stopping import read_courses
 from orchtrace_otel.testing.world import make_stopping_runs
 from tests.recorded import Call, Recorder, many, text, write
@@ -269,3 +269,18 @@ def test_a_wrong_setting_says_what_it_must_be(setting: dict[str, str], tmp_path:
     """With what came."""
     with pytest.raises(ConfigError, match=r"must be one of .*, got"):
         made(tmp_path, [run(tmp_path, CHOICES)], format="rllib", settings=setting)
+
+
+@pytest.mark.parametrize("end", [{"decision": "stop"}, {"stop_reason": "budget_exhausted"}])
+def test_stops_of_others_are_steps(tmp_path: Path, end: dict[str, str]) -> None:
+    """They know no verbs, and may list decision points alone: the stop is the last of them."""
+    seen = {"features": {"x": 1.0}, "stop_probability": 0.5}
+    keys = [seen, seen, {**seen, **end}]
+    events = tuple(
+        Event(str(at), at, "orchestrator_decision", "O", held) for at, held in enumerate(keys)
+    )
+    trace = Trace("r", "q", events, rewards={"team": 1.0}, costs={"tokens": 0, "wall_clock_s": 2})
+    _, out = made(tmp_path, [trace], format="rllib", settings={"of": "stops"}, reward="team")
+    rows = pq.read_table(out / "train.parquet").to_pylist()
+    assert [row["actions"] for row in rows] == [0, 0, 1]
+    assert rows[-1]["truncateds"] == ("stop_reason" in end)

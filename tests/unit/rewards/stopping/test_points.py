@@ -22,7 +22,7 @@ def decide(name: str, t: float, **keys: Any) -> Event:
 
 
 def stop(t: float, **keys: Any) -> Event:
-    said = {"verb": "stop", "stop_reason": "max_steps", **keys}
+    said = {"verb": "stop", "activation": "r", "stop_reason": "max_steps", **keys}
     return Event("stop", t, "orchestrator_decision", "lead", said)
 
 
@@ -81,6 +81,15 @@ def test_a_stop_right_behind_a_point_is_graded_as_that_is() -> None:
     assert [point.answer_now for point in read_course(trace(*both)).points] == [0.25, 0.5]
     later = (decide("a", 1, **seen, answer_now=0.25), decide("b", 1.5), stop(2, **seen))
     assert [point.answer_now for point in read_course(trace(*later)).points] == [0.25, None]
+
+
+def test_the_stop_of_others_is_a_point_of_its_own() -> None:
+    """Without activations nobody knows what was done before it; each point costs a step."""
+    seen = {"features": {"x": 1}, "answer_now": 0.5}
+    for words in ({"verb": "stop"}, {"decision": "stop"}):
+        end = Event("z", 2, "orchestrator_decision", "lead", {**words, **seen})
+        found = read_course(trace(decide("a", 1, **seen), end))
+        assert [(point.event, point.step) for point in found.points] == [("a", 1), ("z", 2)]
 
 
 def test_a_run_without_points_is_left_out() -> None:

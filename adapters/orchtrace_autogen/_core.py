@@ -303,7 +303,10 @@ class CoreHooks:
         if message_id is None:
             # The runtime would mint one just like it.
             message_id = kwargs["message_id"] = str(uuid.uuid4())
-        sent = self._sent.setdefault(runtime, {})
+        sent = self._sent.get(runtime)
+        if sent is None:
+            sent = self._sent[runtime] = {}
+            weakref.finalize(runtime, _abandon, sent).atexit = False
         if message_id in sent:
             self._forget(runtime, message_id)  # the host's own id, of a message on its way
         sent[message_id] = message
@@ -362,11 +365,8 @@ class CoreHooks:
     @guarded
     def _forget(self, runtime: Any, message_id: str, stop: Stop | None = None) -> None:
         message = self._sent[runtime].pop(message_id, None)
-        if message is None or message.opened is None:
-            return
-        if stop is not None and message.opened.stop is IDLE:
-            message.opened.stop = stop
-        message.opened.release()
+        if message is not None:
+            _let_go(message, stop)
 
     def stop(self, wrapped: Any, runtime: Any, args: Any, kwargs: Any) -> Any:
         """Let go of what a runtime that stops drops from its queue.
@@ -414,6 +414,23 @@ class CoreHooks:
         table = self._table(agent.runtime)
         found = None if table is None else table.get(context.message_id)
         return found or self._elsewhere(context.sender)
+
+
+def _let_go(message: Sent, stop: Stop | None) -> None:
+    """Let go of the run that a message is of; `stop` is why it ends, if it has no reason yet."""
+    opened = message.opened
+    if opened is None:
+        return
+    if stop is not None and opened.stop is IDLE:
+        opened.stop = stop
+    opened.release()
+
+
+@guarded
+def _abandon(sent: dict[str, Sent]) -> None:
+    """Let go of the messages of a runtime that is gone: nobody hands them out any more."""
+    while sent:
+        _let_go(sent.popitem()[1], STOPPED)
 
 
 def handled(args: Any, kwargs: Any) -> Any:

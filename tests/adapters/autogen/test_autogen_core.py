@@ -1,6 +1,7 @@
 """Agents of the core without agentchat: a run for each call of the host's into a runtime."""
 
 import asyncio
+import gc
 from dataclasses import dataclass
 
 import pytest
@@ -338,6 +339,37 @@ def test_runtime_that_an_error_ends_by_hand_drops_what_it_has_not_begun(traced, 
         ("error", "LookupError"),
         ("external", "runtime stopped"),
     ]
+
+
+def test_runtime_that_is_gone_ends_what_nobody_will_handle(traced) -> None:
+    """What a handler tells a stopped runtime keeps its run open while that might start again."""
+
+    class Slow(RoutedAgent):
+        @message_handler
+        async def on_note(self, message: Note, ctx: MessageContext) -> None:
+            await stopped.wait()
+            await self.publish_message(message, TopicId("news", "default"))
+
+    stopped = asyncio.Event()
+
+    async def tell() -> None:
+        runtime = await _office()
+        await Slow.register(runtime, "slow", lambda: Slow("slow"))
+        await runtime.add_subscription(TypeSubscription("desk", "slow"))
+        await runtime.publish_message(Note("late"), TopicId("desk", "default"))
+        for _ in range(5):
+            await asyncio.sleep(0)
+        await runtime.stop()
+        stopped.set()
+        for _ in range(5):
+            await asyncio.sleep(0)
+        assert traced.traces == []
+
+    asyncio.run(tell())
+    gc.collect()
+    assert _who_asked_whom(traced.trace) == [("orchestrator", "slow")]
+    assert traced.trace.stop["stop_reason"] == "external"
+    assert traced.trace.stop["stop_detail"] == "runtime stopped"
 
 
 def test_runtime_that_is_given_up_before_it_is_idle_drops_what_it_has_not_begun(traced) -> None:

@@ -123,9 +123,10 @@ class ManagerHooks:
         *_, remaining, enqueued = f.graph_tables(manager)
         for target, group, is_any, state, is_first in before:
             now = int(enqueued[target][group] if is_any else remaining[target][group])
-            # Below zero it came after the group was complete: AutoGen forgets it.
-            if now != state and (is_any or now >= 0):
-                is_complete = is_any or now == 0
+            # At zero the group was complete before it came: AutoGen forgets it. Where several edges
+            # lead from one agent to another, it may fall below.
+            if now != state and (is_any or state > 0):
+                is_complete = is_any or now <= 0
                 team.arrive(target, group, is_first=is_first, is_complete=is_complete)
 
     def stops(self, wrapped: Any, manager: f.BaseGroupChatManager, args: Any, kwargs: Any) -> Any:

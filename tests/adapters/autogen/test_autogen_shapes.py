@@ -133,6 +133,27 @@ def test_groups_that_one_answer_completes_are_asked_for_in_the_order_of_its_edge
     assert read.triggers(traced.trace)[2:] == [("c", ("a", "b")), ("c", ("b",))]
 
 
+def test_two_edges_of_a_group_from_one_agent_may_complete_it_halfway(traced, plain, read) -> None:
+    """Each counts; what the target follows from is what counted, not all that came meanwhile."""
+    s, a, b, c, d = (plain(name) for name in "sabcd")
+    graph = DiGraphBuilder()
+    for agent in (s, a, b, c, d):
+        graph.add_node(agent)
+    for source in (s, b):
+        graph.add_edge(source, a, activation_group=source.name, activation_condition="any")
+    graph.add_edge(s, b).add_edge(b, d).add_edge(d, c, condition="never")
+    graph.add_edge(a, c).add_edge(a, c)
+    asyncio.run(GraphFlow([s, a, b, c, d], graph=graph.build()).run(task="go"))
+    assert read.triggers(traced.trace) == [
+        ("s", ("user",)),
+        ("a", ("s",)),
+        ("b", ("s",)),
+        ("a", ("b",)),
+        ("d", ("b",)),
+        ("c", ("a",)),
+    ]
+
+
 def test_what_came_for_a_group_that_begins_anew_is_no_cause(traced, plain, read) -> None:
     """AutoGen remembers over a reset that a group was complete, and empties it for the next turn.
 

@@ -37,7 +37,7 @@ class Stretch(NamedTuple):
 
 def is_of_others(event: Event) -> bool:
     """Whether an event comes without the activation that each of ours names."""
-    return "activation" not in event.keys and event.id[-5:] != ".open"
+    return event.id[-5:] != ".open" and "activation" not in event.keys
 
 
 def stretches(facts: Facts) -> Mapping[int, Stretch]:

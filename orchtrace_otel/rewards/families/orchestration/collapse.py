@@ -98,9 +98,11 @@ def _idle(facts: Facts, found: Assignments) -> set[int]:
 
 def _silent_others(facts: Facts, found: Assignments) -> set[int]:
     """The same in traces of others, for those whose agent was seen at all."""
+    work = facts.share(stretches)
+    if not work:
+        return set()
     types, tokens = facts.by_type, facts.tokens or ()
     busy = {*tokens, *types.get("tool_call", ()), *types.get("message", ()), *found.places}
-    work = facts.share(stretches)
     return {
         at
         for at, place in enumerate(found.places)
@@ -130,7 +132,7 @@ def _lasting_of_others(facts: Facts, found: Assignments) -> list[tuple[int, int,
     work, graph = facts.share(stretches), facts.graph
     return [
         (at, graph.begin[place], max([graph.finish[done] for done in work[place].places]))
-        for at, place in enumerate(found.places)
+        for at, place in enumerate(found.places if work else ())
         if place in work and work[place].places
     ]
 

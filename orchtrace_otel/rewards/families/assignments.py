@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from orchtrace_otel.rewards.facts import Facts
-from orchtrace_otel.rewards.families.others import is_of_others, stretches
+from orchtrace_otel.rewards.families.others import stretches
 from orchtrace_otel.rewards.graph import is_delegation
 
 if TYPE_CHECKING:
@@ -188,7 +188,7 @@ class _Reader:
 
     def _unopened(self, place: int) -> _Row:
         event = self.facts.events[place]
-        if is_of_others(event):
+        if place in self.facts.share(stretches):
             return self._of_others(place)
         to = text(event.keys.get("to"))
         return place, to, to, None, text(event.keys.get("activation")), None, None, False

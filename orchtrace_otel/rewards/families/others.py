@@ -43,13 +43,23 @@ def is_of_others(event: Event) -> bool:
 def stretches(facts: Facts) -> Mapping[int, Stretch]:
     """What came of each assignment of others, by its position; ask it through `Facts.share`."""
     events = facts.events
+    is_whole = facts.share(opens_any)
     given = [
         at
         for kind in ("spawn", "orchestrator_decision")
         for at in facts.by_type.get(kind, ())
-        if is_of_others(events[at]) and (kind == "spawn" or is_delegation(events[at]))
+        if (is_of_others(events[at]) or not is_whole)
+        and (kind == "spawn" or is_delegation(events[at]))
     ]
     return _Follower(facts, given).follow() if given else {}
+
+
+def opens_any(facts: Facts) -> bool:
+    """Whether an activation, or a tool call, is seen to begin; ask it through `Facts.share`.
+
+    Of others who only name activations nobody knows what belongs to them.
+    """
+    return any(event.id[-5:] == ".open" for event in facts.events)
 
 
 class _Follower:

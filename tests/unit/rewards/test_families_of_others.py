@@ -162,8 +162,8 @@ def test_an_agent_alone_with_its_tools_is_a_harness():
     assert explain_topology(trace(*calls, result)).topology == "harness"
 
 
-def test_verbs_without_activations_change_nothing(foreign_fork3):
-    """Who writes our verbs by hand, on events of any ids, gets the same numbers."""
+def test_verbs_and_names_without_activations_change_nothing(foreign_fork3):
+    """Who writes our keys by hand, on events of any ids, gets the same numbers."""
     verbs = {"orchestrator_decision": "decide"}
     with_verbs = replace(
         foreign_fork3,
@@ -173,8 +173,15 @@ def test_verbs_without_activations_change_nothing(foreign_fork3):
         ),
     )
     names = ("r_parallel", "r_finish", "balance", "spurious_parallelism", "independence")
-    assert picked(with_verbs, *names) == picked(foreign_fork3, *names)
-    assert picked(with_verbs, *names) == [0.5, 0.6667, 0.6667, -0.3333, 1]
+    named = replace(
+        with_verbs,
+        events=tuple(
+            replace(event, keys={"activation": event.agent, "status": "ok", **event.keys})
+            for event in with_verbs.events
+        ),
+    )
+    for form in (foreign_fork3, with_verbs, named):
+        assert picked(form, *names) == [0.5, 0.6667, 0.6667, -0.3333, 1]
 
 
 @pytest.mark.parametrize(

@@ -33,6 +33,7 @@ from orchtrace_otel.exporter import TraceExporter, dropped_by, open_exporter
 from orchtrace_otel.forking import at_end_of_children
 from orchtrace_otel.metrics import Metrics, global_metrics
 from orchtrace_otel.model import Trace
+from orchtrace_otel.own_thread import within
 from orchtrace_otel.pipeline import Pipeline
 from orchtrace_otel.provider import log_events, made_here, refused
 from orchtrace_otel.rewards import RewardFunction, RewardResult
@@ -69,6 +70,8 @@ _CONTENT_SECONDS: Final = 10.0
 """How long a shutdown waits for the store of content."""
 _SPANS_SECONDS: Final = 30.0
 """How long it waits for the exporters of spans, as the SDK does."""
+_CHILD_SECONDS: Final = 10
+"""How long all of it may take at the end of a child, which its parent waits for."""
 
 _lock = threading.RLock()
 _now: _Configured | None = None
@@ -295,9 +298,12 @@ def flush(timeout_s: float = 30) -> bool:
 
 
 def _flushed(provider: TracerProvider, timeout_s: float) -> bool:
-    """Have a provider deliver its spans; False where it cannot, or the host's processors fail."""
+    """Have a provider deliver its spans; False where it cannot, or the host's processors fail.
+
+    The SDK's processors wait for their exporters, however long these take.
+    """
     flush = asked(provider.force_flush, "a span processor of the application", "was not flushed")
-    return bool(flush(int(timeout_s * 1_000)))
+    return bool(within(timeout_s, lambda: flush(int(timeout_s * 1_000))))
 
 
 def shutdown() -> None:
@@ -339,14 +345,29 @@ atexit.register(shutdown)
 
 
 def _end_child() -> None:
-    """Do what is done at the exit of a process, for the SDK's providers too, which hear of none."""
+    """Do what is done at the exit of a process, in the time that one has for it.
+
+    What was forked in the middle of a call of gRPC may wait for ever for a thread that only its
+    parent has.
+    """
+    if within(_CHILD_SECONDS, _deliver_all) is None:
+        warn_once(
+            "child",
+            "orchtrace was not done within %s s at the end of this process; what it had not "
+            "delivered by then is lost",
+            _CHILD_SECONDS,
+        )
+
+
+def _deliver_all() -> bool:
+    """Shut down, and the SDK's providers too, which hear of no exit."""
     shutdown()
-    if _last is None:
-        return
-    _last.evaluations.flush(_SPANS_SECONDS)
-    _flushed(_last.provider, _SPANS_SECONDS)
-    if isinstance(_last.provider.sampler, RecordOurs):
-        _last.provider.shutdown()
+    if _last is not None:
+        _last.evaluations.flush(_SPANS_SECONDS)
+        _flushed(_last.provider, _SPANS_SECONDS)
+        if isinstance(_last.provider.sampler, RecordOurs):
+            _last.provider.shutdown()
+    return True
 
 
 at_end_of_children(_end_child)

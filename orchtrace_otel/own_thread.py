@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import Final
+from typing import Final, TypeVar
 
 from opentelemetry import context as otel_context
 from opentelemetry.context import Context
+
+T = TypeVar("T")
 
 _NOTHING: Final = Context()
 # The SDK's own switch has no public name; its processors set it around what they export.
@@ -52,3 +54,27 @@ class OwnThread(threading.Thread):
         """Do the work in a context of its own."""
         otel_context.attach(self._begins_in)
         super().run()
+
+
+def within(timeout_s: float, work: Callable[[], T]) -> T | None:
+    """Do what may take longer than anybody waits for it, on a thread of its own.
+
+    Args:
+        timeout_s: Seconds to wait at most.
+        work: What to do.
+
+    Returns:
+        What it gave back; None where it was not done in time, or failed.
+
+    Example:
+        >>> within(10, lambda: "done"), within(0, threading.Event().wait)
+        ('done', None)
+    """
+    given: list[T] = []
+    thread = OwnThread(lambda: given.append(work()), "orchtrace-waiting")
+    try:
+        thread.start()
+    except RuntimeError:  # the interpreter is shutting down
+        return work()
+    thread.join(min(timeout_s, threading.TIMEOUT_MAX))
+    return given[0] if given else None

@@ -461,3 +461,26 @@ def test_what_is_open_around_a_fork_is_the_parents_to_end(way: str) -> None:
     assert child == ["child", "invoke_agent helper"]
     told = "execute_tool inner execute_tool outer invoke_agent lead invoke_workflow crew stop"
     assert parent == ["parent", told]
+
+
+def test_a_flush_returns_in_time_whatever_the_processors_of_spans_do() -> None:
+    """Those of the SDK wait for their exporters, however long these take."""
+    said = run(
+        TEAM
+        + """
+import threading, time
+from opentelemetry.sdk.trace import SpanProcessor, TracerProvider
+
+class Hangs(SpanProcessor):
+    def force_flush(self, timeout_millis=0):
+        threading.Event().wait(60)
+        return True
+
+provider = TracerProvider(shutdown_on_exit=False)
+provider.add_span_processor(Hangs())
+orchtrace.configure(tracer_provider=provider, exporters=[])
+began = time.monotonic()
+print(orchtrace.flush(0.2), time.monotonic() - began < 20)
+"""
+    )
+    assert said == "False True\n"

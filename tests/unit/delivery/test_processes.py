@@ -202,6 +202,33 @@ def test_what_multiprocessing_runs_delivers_at_its_end(
     assert sorted(words.split()) == ["child", "spans"]
 
 
+@needs_fork
+def test_a_child_of_multiprocessing_ends_whatever_its_exporters_do(tmp_path: Path) -> None:
+    """Its parent waits for it: one that never comes back, as gRPC may not, is given up."""
+    done = run(
+        """
+        import multiprocessing
+        from opentelemetry.sdk.trace.export import SpanExporter
+        from orchtrace_otel import configuration
+
+        class Hangs(SpanExporter):
+            def export(self, spans):
+                threading.Event().wait()
+
+        configuration._CHILD_SECONDS = 0.5
+        orchtrace.configure(exporters=[ToFile(), Hangs()])
+        child = multiprocessing.get_context("fork").Process(target=run, args=["child"])
+        child.start()
+        child.join(20)
+        assert child.exitcode == 0, child.exitcode
+        """,
+        tmp_path,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "not done within 0.5 s at the end of this process" in done.stderr
+    assert written(tmp_path) == ["child"]
+
+
 def test_a_process_that_ends_delivers_by_itself(tmp_path: Path) -> None:
     """Nobody has to call shutdown() at the end of a script."""
     done = run(

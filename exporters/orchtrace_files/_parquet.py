@@ -223,9 +223,11 @@ class ParquetExporter:
 
     def _start_timer(self) -> None:
         if self._timer is None and (self._traces or self._late):
-            self._timer = threading.Timer(self._max_seconds, self._on_time)
-            self._timer.daemon = True
-            self._timer.start()
+            timer = threading.Timer(self._max_seconds, self._on_time)
+            timer.daemon = True
+            with suppress(RuntimeError):  # no thread can start, as at the end: a flush writes
+                timer.start()
+                self._timer = timer
 
     def _stop_timer(self) -> None:
         if self._timer is not None:

@@ -110,11 +110,19 @@ class Writer:
                 return False
             self._waiting.append(batch)
             self._bytes += batch.size
-            if self._thread is None:
-                self._thread = OwnThread(self._run, "orchtrace-content", is_quiet=True)
-                self._thread.start()
+            self._has_thread()
             self._changed.notify_all()
         return True
+
+    def _has_thread(self) -> bool:
+        """Start the thread where there is none; False where none can start: a flush writes."""
+        if self._thread is None:
+            self._thread = OwnThread(self._run, "orchtrace-content", is_quiet=True)
+            try:
+                self._thread.start()
+            except RuntimeError:  # the interpreter is shutting down, or the system has no more
+                self._thread = None
+        return self._thread is not None
 
     def flush(self, timeout_s: float, *, roll: bool = False) -> bool:
         """Wait until what was taken is put down; False where time ran out.
@@ -125,13 +133,17 @@ class Writer:
         """
         end = time.monotonic() + timeout_s
         with self._changed:
-            if self._thread is None:
+            if self._thread is None and not self._waiting:
                 return True
             self._must_roll = self._must_roll or roll or not self.folder.is_local
+            has_thread = self._has_thread()
             self._changed.notify_all()
+        if not has_thread:
+            self._work(*self._next())
+        with self._changed:
             while self._waiting or self._is_busy or self._must_roll:
                 left = end - time.monotonic()
-                if left <= 0 or not self._thread.is_alive():
+                if left <= 0 or self._thread is None or not self._thread.is_alive():
                     return False
                 self._changed.wait(left)
         return True
@@ -156,19 +168,23 @@ class Writer:
     # -- on the thread of the writer ------------------------------------------------------
 
     def _run(self) -> None:
-        while True:
-            batches, roll = self._next()
-            if batches is None:
-                return
-            self._write(batches)
-            if roll or self._output.is_full(self._capture.segment_bytes):
-                self._roll()
-            self._own_up()
-            with self._changed:
-                self._is_busy = False
-                if roll:
-                    self._must_roll = False
-                self._changed.notify_all()
+        while self._work(*self._next()):
+            pass
+
+    def _work(self, batches: list[Batch] | None, roll: bool) -> bool:  # noqa: FBT001 - of `_next`
+        """Write what came; False where all is over."""
+        if batches is None:
+            return False
+        self._write(batches)
+        if roll or self._output.is_full(self._capture.segment_bytes):
+            self._roll()
+        self._own_up()
+        with self._changed:
+            self._is_busy = False
+            if roll:
+                self._must_roll = False
+            self._changed.notify_all()
+        return True
 
     def _next(self) -> tuple[list[Batch] | None, bool]:
         """Wait for something to do; None where all is over."""

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+import threading
 from collections import deque
 from dataclasses import replace
 from pathlib import Path
@@ -172,6 +173,23 @@ def test_parts_are_written_when_they_are_large_and_when_they_are_old(
     exporter.export(traces[0])
     exporter._timer.join(60)
     assert found(tmp_path / "old") == by_id(traces[:1])
+
+
+def test_where_no_thread_can_start_a_run_is_no_loss(
+    tmp_path: Path, traces: list[Trace], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An interpreter on its way out starts none to wait for the next part: the end writes."""
+
+    def refuse(self: threading.Thread) -> None:
+        msg = "can't create new thread at interpreter shutdown"
+        raise RuntimeError(msg)
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    exporter = open_parquet(str(tmp_path))
+    for trace in traces:
+        exporter.export(trace)
+    exporter.shutdown()
+    assert found(tmp_path) == by_id(traces)
 
 
 def test_a_killed_writer_leaves_whole_runs_only(tmp_path: Path, traces: list[Trace]) -> None:

@@ -8,15 +8,18 @@ import signal
 import subprocess
 import sys
 import textwrap
+import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from opentelemetry.sdk.trace import TracerProvider
 
 import orchtrace_otel as orchtrace
 from orchtrace_otel import content, spans
 from orchtrace_otel.content import collect, delete_run, open_store, read_turn
 from orchtrace_otel.content.segments import document_line, use_line
 from orchtrace_otel.errors import ContentError
+from tests.keeping import Kept
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -475,3 +478,36 @@ def test_threads_of_one_run_keep_each_thing_once(turn_on: Callable[..., Any]) ->
     assert all(ref in store for ref in refs)
     # Forty arguments, forty results, and what the team was given and gave back.
     assert len(store) == 82
+
+
+def test_where_no_thread_can_start_the_end_writes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An interpreter on its way out starts none, nor does a system that has no more."""
+
+    def refuse(self: threading.Thread) -> None:
+        msg = "can't start new thread"
+        raise RuntimeError(msg)
+
+    @orchtrace.team
+    def answer(question: str) -> str:
+        return question
+
+    exporter = Kept()
+    orchtrace.configure(
+        TracerProvider(shutdown_on_exit=False),
+        exporters=[exporter],
+        content={"mode": "EVENT_ONLY", "store": str(tmp_path)},
+    )
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    try:
+        answer("who?")
+        assert orchtrace.flush()
+        answer("why?")
+    finally:
+        orchtrace.shutdown()
+    assert orchtrace.losses() == {}
+    refs = {event["content_ref"] for trace in exporter.traces for event in trace.events[:1]}
+    with open_store(str(tmp_path)) as store:
+        assert len(refs) == 2
+        assert all(store.get(ref) is not None for ref in refs)

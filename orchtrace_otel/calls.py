@@ -81,7 +81,7 @@ def open_call(
     else:
         opened = _open_agent(plan, owner, scope, flow, context)
     if gate.recorder is not None:
-        _capture(plan, opened, owner, args, kwargs, function)
+        _capture_whole(plan, opened, owner, args, kwargs, function)
     return opened
 
 
@@ -99,6 +99,22 @@ def _is_open(plan: Plan, owner: object, scope: Scope, flow: Flow) -> bool:
         return False
     scope.source = flow
     return True
+
+
+def _capture_whole(  # noqa: PLR0913 - as `_capture`
+    plan: Plan,
+    opened: Scope,
+    owner: object,
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
+    function: Callable[..., Any],
+) -> None:
+    """Keep what a call was given; an interrupt ends the call, of which nobody gets to know."""
+    try:
+        _capture(plan, opened, owner, args, kwargs, function)
+    except BaseException as error:
+        close_call(plan, opened, None, error)
+        raise
 
 
 @guarded
@@ -197,13 +213,19 @@ def _open_run(
     if run is None:
         return None
     scope = run.root
-    if plan.kind == "team" or not run.is_recording:
-        scope.owner, scope.source = owner, None
-    else:
-        scope = _open_agent(plan, owner, scope, scope.flow, scope.context)
-    run.caller = scope
-    if gate.recorder is not None:
-        _capture(plan, scope, owner, args, kwargs, function)
+    scope.source = None
+    try:
+        if plan.kind == "team" or not run.is_recording:
+            scope.owner = owner
+        else:
+            scope = _open_agent(plan, owner, scope, scope.flow, scope.context)
+        run.caller = scope
+        if gate.recorder is not None:
+            _capture(plan, scope, owner, args, kwargs, function)
+    except BaseException as error:  # an interrupt: nobody gets to know of the run
+        run.caller = scope
+        close_call(plan, scope, None, error)
+        raise
     return scope
 
 
@@ -212,9 +234,18 @@ def close_call(
     plan: Plan, scope: Scope, result: object, error: BaseException | None = None
 ) -> None:
     """Close a call, once, that came back with `result` or ended with `error`."""
-    if scope.is_closed:
-        return
-    flow, run = scope.source, scope.run
+    run = scope.run
+    try:
+        if not scope.is_closed:
+            _close_scope(plan, scope, result, error)
+    finally:
+        if run.caller is scope:
+            _close_run(run, plan, result, error)
+            run.caller = None
+
+
+def _close_scope(plan: Plan, scope: Scope, result: object, error: BaseException | None) -> None:
+    flow = scope.source
     if gate.recorder is not None and error is None:
         gate.recorder.came(scope, result)
     if flow is not None:
@@ -226,9 +257,6 @@ def close_call(
             _give_back(plan, scope, closed, result, error)
         else:
             flow.returned(closed, "tool_dependency")
-    if run.caller is scope:
-        run.caller = None
-        _close_run(run, plan, result, error)
 
 
 def _give_back(

@@ -221,23 +221,39 @@ class Pipeline(SpanProcessor):
         if opened is None:
             _write_facts(run)  # given up here; a collector may still build it
             return {}
+        try:
+            finished, results = self._ended_at(end, opened, run)
+        except BaseException:  # an interrupt, which strikes when all is done but this
+            self._give_up(opened)
+            raise
+        if finished is not None:
+            self._hand_over(finished, run.root.span)
+        return results
+
+    def _ended_at(self, end: int, opened: _Open, run: Run) -> tuple[Finished | None, Attributes]:
         self._let_go(opened)
         if run.open_spans > 1:  # the root is the one
             run.flag("open_spans")
         _write_facts(run)
         root = _record_of_root(run, end)
         if root is None:
-            return {}
+            return None, {}
         finished = self._finish(run, [*opened.records(), root])
         if finished is None:
             self.lose("traces_failed")
-            return {}
+            return None, {}
         results = finished.results()
         if not _has_room(run.root.span, results):
             finished.flag("attributes_evicted")
             results = finished.results()
-        self._hand_over(finished, run.root.span)
-        return results
+        return finished, results
+
+    def broken_off(self, run: Run) -> None:
+        """Export what there is of a run whose end failed, or was interrupted."""
+        with self._lock:
+            opened = self._runs.pop(run.id, None)
+        if opened is not None:
+            self._give_up(opened)
 
     @guarded
     def _finish(self, run: Run, records: list[SpanRecord]) -> Finished:

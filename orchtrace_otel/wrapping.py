@@ -87,25 +87,28 @@ def _trace_call(plan: Plan, function: Callable[..., Any], owner: object) -> Call
         call = open_call(plan, whose, args, kwargs, function)
         if call is None:
             return function(*args, **kwargs)
-        token = call.attach()
-        try:
+        token = None
+        try:  # what is ours as well: an interrupt may come at any point
+            token = call.attach()
             result = function(*args, **kwargs)
-        except BaseException as error:
             detach(token)
+            token = None
+            # By type alone: asking a lazy result for its class would load it.
+            kind = cast("type[object]", type(result))
+            if id(kind) in _SETTLED:
+                close_call(plan, call, result)
+            elif kind is CoroutineType:
+                return _awaited(plan, call, result)
+            elif _is_future(kind):
+                _close_with(plan, call, result)
+            else:
+                close_call(plan, call, result)
+        except BaseException as error:
+            if token is not None:
+                detach(token)
             close_call(plan, call, None, error)
             del call, token  # the error holds this frame for as long as the host keeps it
             raise
-        detach(token)
-        # By type alone: asking a lazy result for its class would load it.
-        kind = cast("type[object]", type(result))
-        if id(kind) in _SETTLED:
-            close_call(plan, call, result)
-        elif kind is CoroutineType:
-            return _awaited(plan, call, result)
-        elif _is_future(kind):
-            _close_with(plan, call, result)
-        else:
-            close_call(plan, call, result)
         return result
 
     return traced
@@ -147,16 +150,18 @@ def _forget(plan: Plan, call: Scope, coroutine: Any) -> None:
 
 async def _await(plan: Plan, call: Scope, coroutine: Any) -> Any:
     """Finish a call whose plain function gave back a coroutine."""
-    token = call.attach()
+    token = None
     try:
+        token = call.attach()
         result = await coroutine
+        detach(token)
+        token = None
+        close_call(plan, call, result)
     except BaseException as error:
         _detach_late(call, token, error)
         close_call(plan, call, None, error)
         del call, token  # see _trace_call
         raise
-    detach(token)
-    close_call(plan, call, result)
     return result
 
 
@@ -165,6 +170,8 @@ def _detach_late(call: Scope, token: Any, error: BaseException | None) -> None:
 
     Even one in which the call is current may be a copy of that in which it began.
     """
+    if token is None:
+        return
     if not isinstance(error, GeneratorExit):
         detach(token)
     elif spans.scope_of(otel_context.get_current()) is call:
@@ -179,16 +186,18 @@ def _trace_coroutine(plan: Plan, function: Callable[..., Any], owner: object) ->
         call = open_call(plan, whose, args, kwargs, function)
         if call is None:
             return await function(*args, **kwargs)
-        token = call.attach()
+        token = None
         try:
+            token = call.attach()
             result = await function(*args, **kwargs)
+            detach(token)
+            token = None
+            close_call(plan, call, result)
         except BaseException as error:
             _detach_late(call, token, error)
             close_call(plan, call, None, error)
             del call, token  # the error holds this frame for as long as the host keeps it
             raise
-        detach(token)
-        close_call(plan, call, result)
         return result
 
     return traced
@@ -206,20 +215,23 @@ def _trace_generator(plan: Plan, function: Callable[..., Any], owner: object) ->
         step = functools.partial(next, inner)
         is_left = False
         while True:
-            token = call.attach()
+            token = None
             try:
-                item = step()
-            except StopIteration as end:
+                token = call.attach()
+                try:
+                    item = step()
+                except StopIteration as end:
+                    detach(token)
+                    token = None
+                    close_call(plan, call, end.value, GeneratorExit() if is_left else None)
+                    return end.value
                 detach(token)
-                close_call(plan, call, end.value, GeneratorExit() if is_left else None)
-                return end.value
+                token = None
             except BaseException as error:
-                detach(token)
-                close_call(plan, call, None, error)
+                _leave(plan, call, token, error)
                 # What was thrown in holds this frame: a cycle, for the collector; see _trace_call.
                 del call, token, step
                 raise
-            detach(token)
             try:
                 sent = yield item
             except BaseException as thrown:  # noqa: BLE001 - handed on to the host's generator
@@ -257,18 +269,21 @@ def _trace_async_generator(
         call = open_call(plan, whose, args, kwargs, function)
         step: Callable[[], Any] = inner.__anext__
         while True:
-            token = None if call is None else call.attach()
+            token = None
             try:
-                item = await step()
-            except StopAsyncIteration:
-                _leave(plan, call, token, None)
-                return
+                token = None if call is None else call.attach()
+                try:
+                    item = await step()
+                except StopAsyncIteration:
+                    _leave(plan, call, token, None)
+                    return
+                if token is not None:
+                    detach(token)
+                    token = None
             except BaseException as error:
                 _leave(plan, call, token, error)
                 del call, token, step  # see _trace_generator
                 raise
-            if token is not None:
-                detach(token)
             try:
                 sent = yield item
             except BaseException as thrown:  # noqa: BLE001 - handed on to the host's generator

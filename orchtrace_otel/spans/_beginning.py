@@ -18,7 +18,7 @@ from orchtrace_otel.model import plain_text
 from orchtrace_otel.sampling import weight_of
 from orchtrace_otel.spans._activation import Activation, Elsewhere
 from orchtrace_otel.spans._carrying import carrying
-from orchtrace_otel.spans._interval import Interval, scope_of
+from orchtrace_otel.spans._interval import Interval, end_span, scope_of
 from orchtrace_otel.spans._run import Run
 from orchtrace_otel.spans._tracing import (
     Attributes,
@@ -98,6 +98,17 @@ def start_run(  # noqa: PLR0913 - one keyword a fact of the run
     if span_context.span_id == above.span_id:
         return None  # a tracer that is off gives back what is current, which is the host's
     run.root = root
+    try:
+        _begin(run, where, above, links)
+    except BaseException:  # an interrupt
+        _leave_off(run)
+        raise
+    return run
+
+
+def _begin(run: Run, where: Tracing, above: SpanContext, links: Sequence[str]) -> None:
+    root = run.root
+    span_context = root.span.get_span_context()
     run.trace_id = format(span_context.trace_id, "032x")
     run.id = f"{run.trace_id}-{root.span_id}"
     run.is_recording = root.span.is_recording()
@@ -107,7 +118,14 @@ def start_run(  # noqa: PLR0913 - one keyword a fact of the run
         weight = weight_of(getattr(where.tracer, "sampler", None), above, span_context)
         root.set({a.RUN_ID: run.id} if weight is None else {a.RUN_ID: run.id, a.WEIGHT: weight})
         _follow(run, where)
-    return run
+
+
+def _leave_off(run: Run) -> None:
+    """End a run of which nobody gets to know."""
+    if run.followed is None:
+        end_span(run.root.span, run.now())
+    else:
+        run.close(stop_reason="cancelled", status="cancelled")
 
 
 def _follow(run: Run, where: Tracing) -> None:

@@ -85,21 +85,24 @@ class Interval:
         self.span = span = run.tracing.tracer.start_span(
             name, context=context, attributes=attributes, links=links, start_time=run.now()
         )
-        self._span_context = span_context = span.get_span_context()
-        self.span_id = span_context.span_id.to_bytes(8, "big").hex()  # faster than a format
-        self.run = run
-        self.parent = parent
-        self.is_closed = False
-        run.open_spans += 1
-        self._written = attributes
-        self._parent_context = context
-        self._link: Link | None = None
-        self._flow: Flow | None = None
-        self._owner: Unit | None = None
-        if is_apart or run.is_remote or run.is_bare:
-            self._carry_own(run)
-        if run.watcher is not None:
-            run.watcher.began(self)
+        try:
+            self._span_context = span_context = span.get_span_context()
+            self.span_id = span_context.span_id.to_bytes(8, "big").hex()  # faster than a format
+            self.run = run
+            self.parent = parent
+            self.is_closed = False
+            run.open_spans += 1
+            self._written = attributes
+            self._parent_context = context
+            self._link: Link | None = None
+            self._flow: Flow | None = None
+            self._owner: Unit | None = None
+            if is_apart or run.is_remote or run.is_bare or run.watcher is not None:
+                self._tell(run, is_apart=is_apart)
+        except BaseException:  # an interrupt: nobody gets to know of it, who could end it
+            end_span(span, run.now())
+            run.flag("open_spans")
+            raise
 
     @property
     def opened(self) -> Mark:
@@ -126,6 +129,13 @@ class Interval:
             setattr(span, _CONTEXT, span_context)
             self._span_context = span_context
             self._link = None
+
+    def _tell(self, run: Run, *, is_apart: bool) -> None:
+        """Tell of a beginning who must hear of it."""
+        if is_apart or run.is_remote or run.is_bare:
+            self._carry_own(run)
+        if run.watcher is not None:
+            run.watcher.began(self)
 
     def _carry_own(self, run: Run) -> None:
         """Name its run in its tracestate, where the span around it names none, or another.
@@ -182,10 +192,12 @@ class Interval:
         if self.is_closed:
             return
         self.is_closed = True
-        if edges or attributes or status != "ok" or error is not None:
-            self._write_close(status, edges, error, attributes)
-        self.write_again()
-        self._finish(self.run, self.run.now())
+        try:
+            if edges or attributes or status != "ok" or error is not None:
+                self._write_close(status, edges, error, attributes)
+            self.write_again()
+        finally:  # whatever comes in between, such as an interrupt
+            self._finish(self.run, self.run.now())
 
     def _write_close(
         self,

@@ -243,6 +243,11 @@ class Run:
             finally:  # an interrupt that comes while the host is told of the stop costs no trace
                 self.is_stopped = True
                 self._write_end(root, end, status, error)
+        except BaseException:
+            observer = self.tracing.observer
+            if observer is not None and self.followed is not None:
+                observer.broken_off(self)
+            raise
         finally:  # whatever fails: the spans below the root hang in the air without it
             self.is_stopped = root.is_closed = True
             end_span(root.span, self.now() if end is None else end)

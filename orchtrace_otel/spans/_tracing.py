@@ -59,6 +59,9 @@ class Observer(Protocol):
         """Build and score a run that ends at `end`; what is returned is set on its root."""
         ...
 
+    def broken_off(self, run: Run) -> None:
+        """Take a run that is still followed, and whose end failed or was interrupted."""
+
     def so_far(self, run: Run) -> Trace | None:
         """Build and score a run that goes on; None where it is not followed."""
         ...

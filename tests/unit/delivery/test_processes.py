@@ -70,6 +70,8 @@ def test_a_fork_in_the_middle_delivers_each_trace_once(tmp_path: Path) -> None:
         run("before-2")
         exporter.is_in.wait()
         child = os.fork()
+        if child == 0:
+            exporter.gate = threading.Event()  # a thread that is not here may be in the other one
         exporter.gate.set()
         run("child" if child == 0 else "parent")
         orchtrace.shutdown()

@@ -1,23 +1,31 @@
-"""What Python runs in the middle of our code: finalizers of dropped streams, signals' handlers."""
+"""What Python does in the middle of our code: finalizers, handlers of signals, interrupts."""
 
 from __future__ import annotations
 
+import asyncio
 import signal
 import subprocess
 import sys
 import textwrap
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
+from contextlib import suppress
 from pathlib import Path
 from types import FrameType
+from typing import TYPE_CHECKING
 
 import pytest
+from opentelemetry import context as otel_context
+from opentelemetry.sdk.trace import ReadableSpan, Span, SpanProcessor
 
 import orchtrace_otel as orchtrace
-from orchtrace_otel import delivery, pipeline
+from orchtrace_otel import builder, calls, delivery, flow, pipeline
 from orchtrace_otel.testing import capture, recorder
 from tests.unit.delivery.receiving import LONG
 from tests.unit.pipeline.following import configured
+
+if TYPE_CHECKING:
+    from opentelemetry.context import Context
 
 _WATCHED = frozenset(module.__file__ for module in (pipeline, delivery, recorder))
 """What runs go through that another one may be in."""
@@ -42,15 +50,16 @@ def dropped() -> None:
 
 
 class InTheMiddle:
-    """Does something once, at the n-th call, or return of one, of those that follow runs."""
+    """Does something once, at the n-th call, or after one, in some files of ours."""
 
-    def __init__(self, at: int, what: Callable[[], object]) -> None:
+    def __init__(self, at: int, what: Callable[[], object], where: Container[str]) -> None:
         self.left = at
         self.what = what
+        self.where = where
 
     def __call__(self, frame: FrameType, event: str, arg: object) -> None:
         """Count; what is done then is not watched itself."""
-        if frame.f_code.co_filename in _WATCHED:
+        if frame.f_code.co_filename in self.where and event != "return":
             self.left -= 1
             if self.left == 0:
                 sys.setprofile(None)
@@ -62,7 +71,7 @@ def at_each_point(what: Callable[[], object], around: Callable[[], object]) -> i
     at = 0
     while True:
         at += 1
-        watch = InTheMiddle(at, what)
+        watch = InTheMiddle(at, what, _WATCHED)
         sys.setprofile(watch)
         try:
             around()
@@ -146,3 +155,106 @@ def test_a_handler_that_shuts_down_delivers_what_is_finished(tmp_path: Path) -> 
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout in ("1 {} True\n", "2 {} True\n")
+
+
+def interrupt() -> None:
+    """Do what Python does when somebody presses a key."""
+    raise KeyboardInterrupt
+
+
+def interrupted(work: Callable[[], object], where: Container[str]) -> Iterator[None]:
+    """Interrupt `work` at each point of some files in turn, and stop after each."""
+    at = 0
+    while True:
+        at += 1
+        watch = InTheMiddle(at, interrupt, where)
+        before = otel_context.get_current()
+        sys.setprofile(watch)
+        try:
+            with suppress(KeyboardInterrupt):
+                work()
+                assert watch.left > 0, f"the interrupt at {at} was swallowed"
+        finally:
+            sys.setprofile(None)
+        assert otel_context.get_current() == before
+        if watch.left > 0:
+            return
+        yield
+
+
+@orchtrace.agent
+def critic() -> list[str]:
+    """An agent that streams to itself."""
+    return list(piecewise())
+
+
+@orchtrace.agent
+def piecewise() -> Iterator[str]:
+    """An agent whose answer comes piece by piece."""
+    orchtrace.decide("style", chosen="terse")
+    yield "first"
+
+
+@orchtrace.team
+def council() -> None:
+    """A team with agents."""
+    critic()
+    critic()
+
+
+def in_asyncio() -> None:
+    """A team with an agent, of coroutines."""
+
+    @orchtrace.agent
+    async def thinker() -> None:
+        await asyncio.sleep(0)
+
+    @orchtrace.team
+    async def circle() -> None:
+        await thinker()
+
+    asyncio.run(circle())
+
+
+@pytest.mark.parametrize("work", [council, in_asyncio])
+def test_an_interrupt_in_a_call_ends_its_spans_and_its_run(work: Callable[[], None]) -> None:
+    """Wherever it strikes: each run that began has its trace, and nothing stays open."""
+    with configured() as (provider, exporter):
+        spans = Spans()
+        provider.add_span_processor(spans)
+        for _ in interrupted(work, {calls.__file__, flow.__file__}):
+            assert spans.open == 0
+        assert orchtrace.flush(LONG)
+        assert len(exporter.traces) == spans.roots
+        assert spans.roots > 20
+
+
+def test_an_interrupt_while_a_trace_is_built_costs_a_flag() -> None:
+    """What there is of the run is all of it, and is exported once."""
+    where = {str(file) for file in Path(builder.__file__).parent.iterdir()}
+    with configured() as (_, exporter):
+        points = sum(1 for _ in interrupted(council, where))
+        assert orchtrace.flush(LONG)
+        assert points > 100
+        assert orchtrace.losses() == {"runs_given_up": points}
+    events = {len(trace.events) for trace in exporter.traces}
+    assert events == {len(exporter.traces[-1].events)}
+    assert sum("given_up" in trace.flags for trace in exporter.traces) == points
+    assert len(exporter.traces) == points + 1
+
+
+class Spans(SpanProcessor):
+    """Counts spans."""
+
+    def __init__(self) -> None:
+        self.open = 0
+        self.roots = 0
+
+    def on_start(self, span: Span, parent_context: Context | None = None) -> None:
+        """Count a span, and a root."""
+        self.open += 1
+        self.roots += span.parent is None
+
+    def on_end(self, span: ReadableSpan) -> None:
+        """Count back."""
+        self.open -= 1

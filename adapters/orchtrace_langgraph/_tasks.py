@@ -203,8 +203,8 @@ def enter(task: Task) -> Entered:
     if task.known.is_hidden:
         token = otel_context.attach(task.run.context)
     else:
-        running[task.id] = task
         token = _open(task, task.edges).attach()
+        running[task.id] = task  # not before: what does not open is never left
     return CURRENT.set(task), token
 
 

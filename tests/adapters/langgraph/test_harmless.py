@@ -22,6 +22,7 @@ from langgraph.types import Command as Goto
 from langgraph.types import Send, interrupt
 from opentelemetry import context as otel_context
 from opentelemetry import trace as otel
+from opentelemetry.sdk.trace import SpanProcessor
 from typing_extensions import TypedDict
 
 import orchtrace_otel as orchtrace
@@ -438,6 +439,23 @@ def test_nothing_is_kept_once_runs_have_ended(traced):
     with pytest.raises(ZeroDivisionError):
         graph.compile(checkpointer=InMemorySaver()).invoke({}, {"configurable": {"thread_id": "1"}})
     assert (_tasks.waiting, _tasks.running, _open_turns.turns) == ({}, {}, {})
+
+
+@pytest.mark.swallows_errors
+def test_nothing_is_kept_of_a_task_whose_span_fails_to_start():
+    """A processor of the application's that raises costs the task its span, and no memory."""
+    from orchtrace_langgraph import _tasks
+
+    class Raises(SpanProcessor):
+        def on_start(self, span, parent_context=None):
+            if "worker" in span.name:
+                raise ValueError(span.name)
+
+    wanted = build().invoke({})
+    with capture() as captured, orchtrace.instrument("langgraph"):
+        captured.provider.add_span_processor(Raises())
+        assert build().invoke({}) == wanted
+    assert _tasks.running == {}
 
 
 @pytest.mark.parametrize("stops", [{}, {"interrupt_after": ["first"]}])

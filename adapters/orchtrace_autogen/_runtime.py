@@ -11,7 +11,7 @@ from orchtrace_autogen import _framework as f
 from orchtrace_autogen._calls import Call, follow
 from orchtrace_autogen._core import CoreHooks, handled
 from orchtrace_autogen._stops import STOPPED
-from orchtrace_autogen._team import TeamRun
+from orchtrace_autogen._team import Cause, TeamRun
 from orchtrace_autogen._work import Work
 from orchtrace_otel._guard import guarded
 from orchtrace_otel.spans import outcome
@@ -43,6 +43,22 @@ class Turn(Call):
             error=error if status == "error" else None,
             edges=self._work.rest(),
         )
+
+
+class Handling(Call):
+    """A manager that handles a message: what its conditions and selectors call follows from it."""
+
+    __slots__ = ("_before", "_flow")
+
+    def __init__(self, team: TeamRun, cause: Cause) -> None:
+        super().__init__(team.work.context)
+        self._flow = team.activation.flow
+        self._before = self._flow.last
+        self._flow.last = cause.mark
+
+    def close(self, _result: Any, _error: BaseException | None, /) -> None:
+        """Leave the flow as it was: decisions and the stop know their causes themselves."""
+        self._flow.last = self._before
 
 
 class RuntimeHooks:
@@ -139,7 +155,8 @@ def _handling(team: TeamRun, agent: f.RoutedAgent, args: Any, kwargs: Any) -> Ca
     if not isinstance(agent, f.BaseGroupChatManager):
         return None
     cause = team.cause_of(handled(args, kwargs).message_id)
-    if cause is not None:
-        team.handle(cause)
     # Nothing is opened: what a manager does is the orchestrator's own work.
-    return Call(team.work.context)
+    if cause is None:
+        return Call(team.work.context)
+    team.handle(cause)
+    return Handling(team, cause)

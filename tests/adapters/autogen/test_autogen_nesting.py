@@ -6,9 +6,9 @@ import gc
 import autogen_agentchat
 import pytest
 from autogen_agentchat.agents import SocietyOfMindAgent
-from autogen_agentchat.conditions import MaxMessageTermination
+from autogen_agentchat.conditions import FunctionalTermination, MaxMessageTermination
 from autogen_agentchat.messages import TextMessage
-from autogen_agentchat.teams import RoundRobinGroupChat
+from autogen_agentchat.teams import RoundRobinGroupChat, SelectorGroupChat
 
 has_nested_teams = pytest.mark.skipif(
     autogen_agentchat.__version__.startswith("0.6"),
@@ -132,3 +132,34 @@ def test_team_behind_a_tool_is_spawned_by_the_call(traced, plain, script, read) 
         "8 x return RoundRobinGroupChat <- causal 7",
     ]
     assert "10 a tool_result ask <- return 9" in lines
+
+
+def test_agents_whom_conditions_and_selectors_ask_follow_from_the_answer(
+    traced, plain, script, read
+) -> None:
+    """A judge and a chooser are asked because of what the manager handles; it chooses by both."""
+    judge, chooser = plain("judge"), plain("chooser")
+
+    async def is_good(_) -> bool:
+        await judge.run(task="is it?")
+        return judge.spoke == 3
+
+    async def choose(_) -> str:
+        await chooser.run(task="who?")
+        return "ab"[chooser.spoke - 1]
+
+    team = SelectorGroupChat(
+        [plain("a"), plain("b")],
+        model_client=script.client(),
+        selector_func=choose,
+        termination_condition=FunctionalTermination(is_good),
+    )
+    asyncio.run(team.run(task="go"))
+    assert read.triggers(traced.trace)[:6] == [
+        ("judge", ("user",)),
+        ("chooser", ("judge", "user")),
+        ("a", ("chooser", "user")),
+        ("judge", ("a",)),
+        ("chooser", ("a", "judge")),
+        ("b", ("a", "chooser")),
+    ]

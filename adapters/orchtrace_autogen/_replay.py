@@ -12,7 +12,7 @@ from opentelemetry import context as otel_context
 
 from orchtrace_autogen._replay_record import Record, of_content, of_messages
 from orchtrace_autogen._replay_target import Recorded
-from orchtrace_autogen._replay_team import KINDS, TURNS, Replay, changes_at
+from orchtrace_autogen._replay_team import KINDS, TURNS, Before, Replay, as_it_was
 from orchtrace_autogen._replay_tools import held_tools
 from orchtrace_otel.errors import ConfigError, ReplayBlockedError
 from orchtrace_otel.playback import play_back
@@ -69,7 +69,7 @@ class TeamReplayer:
         return self._value(change)
 
     async def _value(self, change: Change) -> float:
-        until = self._until(change)
+        before = self._before(change)
         team = await self._fresh()
         token = None
         if not is_replaying():
@@ -77,7 +77,7 @@ class TeamReplayer:
         replay: Replay | None = None
         try:
             with held_tools():
-                replay = Replay(team, self._record, change, self._roles, until, self._by_function)
+                replay = Replay(team, self._record, change, self._roles, before, self._by_function)
                 if self._state is not None:
                     await team.load_state(self._state)
                 result = await team.run(task=[*self._record.task])
@@ -91,15 +91,15 @@ class TeamReplayer:
                 otel_context.detach(token)
         return float(self._score(result))
 
-    def _until(self, change: Change) -> int:
-        """Return how many turns are as they were."""
-        most = len(self._record.turns)
+    def _before(self, change: Change) -> Before:
+        """Return how much of the run is as it was."""
+        turns = choices = len(self._record.turns)
         for player in change.touched:
-            at = changes_at(self._record, player, self._roles)
-            if at is None or (player == TURNS and player in change.without):
+            found = as_it_was(self._record, player, self._roles)
+            if found is None or (player == TURNS and player in change.without):
                 raise ReplayBlockedError(_unknown(player))
-            most = min(most, at)
-        return most
+            turns, choices = min(turns, found.turns), min(choices, found.choices)
+        return Before(turns, choices)
 
     async def _fresh(self) -> Any:
         built = self._builds()

@@ -59,6 +59,19 @@ class _Said(NamedTuple):
     is_gone: bool
 
 
+class Before(NamedTuple):
+    """How much of a run is as it was.
+
+    Attributes:
+        turns: How many turns.
+        choices: How many choices of who speaks: that of the turn in which a reader misses
+            something follows from what is as it was, that after a changed message does not.
+    """
+
+    turns: int
+    choices: int
+
+
 class Replay:
     """One replay of a team.
 
@@ -67,7 +80,7 @@ class Replay:
         record: The recorded run.
         change: What is otherwise.
         roles: Role of each participant that has one.
-        until: How many turns are as they were.
+        before: How much is as it was.
         by_function: Turns, by number, whose speaker a function of the host's chose.
 
     Attributes:
@@ -80,14 +93,14 @@ class Replay:
         record: Record,
         change: Change,
         roles: Mapping[str, str],
-        until: int,
+        before: Before,
         by_function: Collection[int] = (),
     ) -> None:
         self._team = team
         self._record = record
         self._change = change
         self._roles = roles
-        self._until = until
+        self._until, self._chosen = before
         self._by_function = by_function
         self._manager: Any = None
         self._turn = 0
@@ -142,8 +155,7 @@ class Replay:
         team._create_group_chat_manager_factory = create  # noqa: SLF001 - likewise
 
         async def selector(thread: Sequence[Any]) -> str | None:
-            # Who speaks next follows from what was said, so it is as it was once more.
-            if self._turn <= self._until and self._turn < len(self._record.turns):
+            if self._turn < self._chosen:
                 speaker = self._record.turns[self._turn].speaker
                 if chooses is None or self._turn not in self._by_function:
                     # A manager remembers whom it chose itself: nobody speaks twice in a row.
@@ -167,8 +179,9 @@ class Replay:
         if parts & change.without:
             yield self._nothing(agent.name, turn)
         elif edit is not None:
-            yield self._say(
-                agent.name, TextMessage(content=_words(edit, messages), source=agent.name)
+            words = _words(edit, self._read(agent.name, messages))
+            yield self._heard(
+                agent.name, Response(chat_message=self._says(agent.name, turn, words))
             )
         elif turn < self._until:
             async for item in self._again(agent, turn, messages):
@@ -274,23 +287,28 @@ class Replay:
 
     def _nothing(self, name: str, turn: int) -> Response:
         """Return what a participant that is taken out says; a hand-off stays one."""
-        said: BaseChatMessage = TextMessage(content="", source=name)
-        if isinstance(self._team, Swarm):
-            turns = self._record.turns
-            same = turns[turn : turn + 1] if turn <= self._until else ()
-            own = [one.message for one in (same or turns) if one.speaker == name]
-            last = own[-1] if own else None
-            if isinstance(last, HandoffMessage):
-                said = HandoffMessage(content="", source=name, target=last.target)
-            elif not same:
-                # It would be asked again and again, since nobody else has the word.
-                msg = f"{name!r} is taken out and must hand over to somebody, nobody says to whom"
-                raise self.block(msg)
+        said = self._says(name, turn, "")
+        keeps_word = isinstance(self._team, Swarm) and isinstance(said, TextMessage)
+        if keeps_word and not self._is_recorded(turn):
+            # It would be asked again and again, since nobody else has the word.
+            msg = f"{name!r} is taken out and must hand over to somebody, nobody says to whom"
+            raise self.block(msg)
         self._said[said.id] = _Said(None, is_gone=True)
         return Response(chat_message=said)
 
-    def _say(self, name: str, message: BaseChatMessage) -> Response:
-        return self._heard(name, Response(chat_message=message))
+    def _says(self, name: str, turn: int, words: str) -> BaseChatMessage:
+        """Return a message in the place of a participant's own; in a swarm a hand-off stays one."""
+        if isinstance(self._team, Swarm):
+            turns = self._record.turns
+            told = [turns[turn]] if self._is_recorded(turn) else turns
+            own = [one.message for one in told if one.speaker == name]
+            if own and isinstance(own[-1], HandoffMessage):
+                return HandoffMessage(content=words, source=name, target=own[-1].target)
+        return TextMessage(content=words, source=name)
+
+    def _is_recorded(self, turn: int) -> bool:
+        """Whether a turn is one of the record, by whoever it is."""
+        return turn <= self._until and turn < len(self._record.turns)
 
 
 def _words(edit: Any, messages: Sequence[BaseChatMessage]) -> str:
@@ -322,27 +340,37 @@ def _own(name: str, spoken: Spoken) -> list[Any]:
     return found
 
 
-def changes_at(record: Record, player: Player, roles: Mapping[str, str]) -> int | None:
-    """Return how many turns are as they were where a player is touched; None if it never is."""
+def as_it_was(record: Record, player: Player, roles: Mapping[str, str]) -> Before | None:
+    """Return how much is as it was where a player is touched; None if the record has it not."""
+    speakers = [turn.speaker for turn in record.turns]
     if player == TURNS:
-        return len(record.turns)
+        return Before(len(speakers), len(speakers))
     if isinstance(player, Slot):
-        wanted = (player.sender, player.ordinal)
-        slots = ((at, turn.slot) for at, turn in enumerate(record.turns) if turn.slot)
-        return next((at + 1 for at, s in slots if (s.sender, s.ordinal) == wanted), None)
+        said = _said_at(record, player)
+        if said is None or player.receiver == BROADCAST:
+            return said
+        read = _read_at(speakers, player.receiver, said.turns)
+        never = Before(len(speakers), len(speakers)) if player.receiver in speakers else None
+        return read or never
     if player.kind == "dependency":
-        return _reads_at(record, player.name)
-    named = {"agent": {t.speaker: t.speaker for t in record.turns}, "role": roles}
+        reader, _, writer = player.name.partition(ARROW)
+        return _read_at(speakers, reader, speakers.index(writer)) if writer in speakers else None
+    named = {"agent": dict(zip(speakers, speakers, strict=True)), "role": roles}
     names = named.get(player.kind, {})
-    turns = enumerate(record.turns)
-    return next((at + 1 for at, one in turns if names.get(one.speaker) == player.name), None)
+    turns = enumerate(speakers, 1)
+    return next((Before(at, at) for at, one in turns if names.get(one) == player.name), None)
 
 
-def _reads_at(record: Record, dependency: str) -> int | None:
-    reader, _, writer = dependency.partition(ARROW)
-    before: set[str] = set()
-    for at, turn in enumerate(record.turns):
-        if turn.speaker == reader and writer in before:
-            return at
-        before.add(turn.speaker)
-    return None
+def _said_at(record: Record, slot: Slot) -> Before | None:
+    """Return how much is as it was where a message is another, its own turn included."""
+    turns = enumerate((turn.slot for turn in record.turns), 1)
+    wanted = (slot.sender, slot.ordinal)
+    found = (at for at, one in turns if one is not None and (one.sender, one.ordinal) == wanted)
+    return next((Before(at, at) for at in found), None)
+
+
+def _read_at(speakers: Sequence[str], reader: str, since: int) -> Before | None:
+    """Return how much is as it was where who speaks in a turn from `since` on misses something."""
+    turns = enumerate(speakers)
+    found = (at for at, one in turns if one == reader and at >= since)
+    return next((Before(at, at + 1) for at in found), None)

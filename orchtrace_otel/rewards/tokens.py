@@ -9,10 +9,10 @@ if TYPE_CHECKING:
 
     from orchtrace_otel.model import Event, Trace
 
-_PROTOCOL_VERBS: Final = frozenset({"decide", "delegate", "message", "aggregate"})
+_PROTOCOL: Final = frozenset({"orchestrator_decision", "message", "aggregate"})
 
-_PROTOCOL_TYPES: Final = frozenset({"orchestrator_decision", "message", "aggregate"})
-"""The same in traces of others, which have types and no verbs."""
+_NO_PROTOCOL: Final = ("begin", "stop")
+"""Verbs of ours that are written as one of these; verbs of others may be any, and no hash."""
 
 
 def read_tokens(trace: Trace) -> dict[int, int] | None:
@@ -58,8 +58,7 @@ def protocol_tokens(events: Sequence[Event], tokens: Mapping[int, int], stop: in
 
 def is_protocol(event: Event) -> bool:
     """Whether what an event spends is protocol, the stop aside."""
-    verb = event.keys.get("verb")
-    return verb in _PROTOCOL_VERBS if isinstance(verb, str) else event.type in _PROTOCOL_TYPES
+    return event.type in _PROTOCOL and event.keys.get("verb") not in _NO_PROTOCOL
 
 
 def count_tokens(value: Any) -> int | None:

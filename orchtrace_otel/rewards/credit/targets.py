@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from orchtrace_otel.rewards.families.others import stretches
+from orchtrace_otel.rewards.graph import is_delegation
+
 if TYPE_CHECKING:
     from orchtrace_otel.model import Event
     from orchtrace_otel.rewards.facts import Facts
@@ -12,8 +15,8 @@ if TYPE_CHECKING:
 DECISIONS: Final = frozenset({"orchestrator_decision", "spawn", "despawn", "aggregate"})
 """Types of what an orchestrator does: it decides, delegates, spawns, merges and stops."""
 
-_ROLE_IS_OF_WHOM_IT_REACHES: Final = ("spawn", "begin", "delegate")
-"""A tuple: a verb of others may be what has no hash."""
+_REACHING: Final = frozenset({"spawn", "message", "orchestrator_decision"})
+"""Types of what may give somebody a role."""
 
 _USER: Final = "user"
 
@@ -62,13 +65,16 @@ def _give_results_to_callers(facts: Facts, found: list[str | None]) -> None:
 def roles(facts: Facts) -> Mapping[str, str]:
     """The role of each agent: the one that it was first seen in; `unassigned` is none."""
     first: dict[str, Event] = {}
-    for event in facts.events:
+    for place, event in enumerate(facts.events):
         keys = event.keys
         if "role" not in keys:
             continue
-        name = event.agent
-        if keys.get("verb", event.type) in _ROLE_IS_OF_WHOM_IT_REACHES:
-            name = str(keys.get("to", name))
+        name: str | None = event.agent
+        if event.type in _REACHING and _gives_a_role(event):
+            to = keys.get("to")
+            name = to if isinstance(to, str) else _reached(facts, place)
+        if name is None:
+            continue
         seen = first.get(name)
         # An event later than the first has nothing to say; most are.
         if seen is None or (event.t <= seen.t and (event.t, event.id) < (seen.t, seen.id)):
@@ -79,10 +85,21 @@ def roles(facts: Facts) -> Mapping[str, str]:
     }
 
 
+def _gives_a_role(event: Event) -> bool:
+    """Whether an event's role is that of whom it reaches, and not of who did it."""
+    return event.type == "spawn" or event.keys.get("verb") == "begin" or is_delegation(event)
+
+
+def _reached(facts: Facts, place: int) -> str | None:
+    """Who got what a spawn or a delegation gave that names nobody; None where nobody is seen."""
+    given = facts.share(stretches).get(place)
+    return facts.events[place].agent if given is None else given.agent
+
+
 def messages(facts: Facts) -> Targets:
     """The id of each message."""
     return [
-        event.id if event.keys.get("verb", event.type) == "message" else None
+        event.id if event.type == "message" and event.keys.get("verb") != "begin" else None
         for event in facts.events
     ]
 

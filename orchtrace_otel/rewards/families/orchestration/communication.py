@@ -81,7 +81,7 @@ def messages(facts: Facts) -> Mapping[int, Sequence[int]]:
     sent = [
         place
         for place in facts.by_type.get("message", ())
-        if events[place].keys.get("verb", "message") == "message"
+        if events[place].keys.get("verb") != "begin"
     ]
     if not sent:
         return {}

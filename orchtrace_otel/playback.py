@@ -3,7 +3,8 @@
 `record()` keeps what decorated tools gave back while it is open, in memory and nowhere
 else. In a replay a tool that is not `replay_safe` gives what it gave for the same
 arguments, the first time what it gave first; where there is nothing recorded for
-them, the replay is blocked.
+them, the replay is blocked. A replay that takes what came before a time from the
+record goes on from there.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import copy
 import functools
 import inspect
 import threading
+import time
 from collections import defaultdict
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -42,6 +44,7 @@ class _Call:
     kwargs: Mapping[str, Any]
     result: Any
     error: Exception | None
+    at: float  # seconds since the epoch
 
     def fits(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:
         """Whether it was called with these arguments."""
@@ -76,7 +79,7 @@ class Recording:
     ) -> None:
         """Keep copies of a call and its result."""
         try:
-            call = _Call(*copy.deepcopy((args, dict(kwargs), result)), error)
+            call = _Call(*copy.deepcopy((args, dict(kwargs), result)), error, time.time())
         except Exception:  # noqa: BLE001 - the host's own objects; what cannot be copied is not kept
             self.skipped += 1
             return
@@ -98,7 +101,12 @@ class Playback:
     def __init__(self, recording: Recording | None) -> None:
         self.blocked: str | None = None
         self._recording = recording
+        self._since = 0.0
         self._played: defaultdict[tuple[str, int], int] = defaultdict(int)
+
+    def go_on_from(self, when: float) -> None:
+        """Count what tools gave before a time, in seconds since the epoch, as played."""
+        self._since = when
 
     def result(self, tool: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         """Return what the tool gave, or raise what it raised; the last again once all came."""
@@ -111,7 +119,8 @@ class Playback:
             self.blocked = msg
             raise ReplayBlockedError(msg)
         key = (tool, id(calls[0]))
-        call = calls[min(self._played[key], len(calls) - 1)]
+        place = sum(call.at < self._since for call in calls) + self._played[key]
+        call = calls[min(place, len(calls) - 1)]
         self._played[key] += 1
         if call.error is not None:
             raise copy.copy(call.error)

@@ -15,7 +15,7 @@ from orchtrace_autogen._replay_target import Recorded
 from orchtrace_autogen._replay_team import KINDS, TURNS, Before, Replay, as_it_was
 from orchtrace_autogen._replay_tools import held_tools
 from orchtrace_otel.errors import ConfigError, ReplayBlockedError
-from orchtrace_otel.playback import play_back
+from orchtrace_otel.playback import play_back, playback
 from orchtrace_otel.replay import Change, Player, describe, is_replaying
 
 if TYPE_CHECKING:
@@ -74,6 +74,9 @@ class TeamReplayer:
         token = None
         if not is_replaying():
             token = otel_context.attach(play_back(None, otel_context.get_current()))
+        played = playback()
+        if played is not None and before.turns:
+            played.go_on_from(self._record.turns[before.turns - 1].said_at)
         replay: Replay | None = None
         try:
             with held_tools():

@@ -42,12 +42,14 @@ class Spoken:
         message: What it ended with.
         inner: What came before: calls of tools and what they gave.
         slot: The message as a player; None for a hand-off, which is none.
+        said_at: When, in seconds since the epoch.
     """
 
     speaker: str
     message: BaseChatMessage
     inner: list[BaseAgentEvent] = field(default_factory=list[BaseAgentEvent])
     slot: Slot | None = None
+    said_at: float = 0.0
 
 
 @dataclass(slots=True)
@@ -84,7 +86,8 @@ def of_messages(messages: Sequence[Any], names: Sequence[str]) -> Record:
         if isinstance(message, BaseAgentEvent):
             inner[source].append(message)
         elif source in names:
-            turns.append(Spoken(source, message, inner.pop(source, [])))
+            said_at = message.created_at.timestamp()
+            turns.append(Spoken(source, message, inner.pop(source, []), said_at=said_at))
         elif not turns:
             task.append(message)
     if not task or not turns:
@@ -125,6 +128,7 @@ class _Reader:
         self._trace = trace
         self._names = names
         self._store = store
+        self._began = float(trace.events[0].get("start_unix_nano", 0)) / 1e9
         self._results = {e.id: e for e in trace.events if e.id.endswith(".close")}
         self._asked = {turn.id: turn for turn in trace.turns}
 
@@ -145,6 +149,7 @@ class _Reader:
                 calls[place].append(event)
             elif event.get("channel") == _GROUP and event.agent in self._names:
                 found.append(self._spoken(event, calls.pop(place, [])))
+                found[-1].said_at = self._began + event.t
         return found
 
     def _spoken(self, event: Event, calls: Sequence[Event]) -> Spoken:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Awaitable, Mapping
 from contextlib import ExitStack, suppress
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from opentelemetry import context as otel_context
@@ -28,7 +29,7 @@ from orchtrace_langgraph._replay_record import (
 from orchtrace_langgraph._replay_store import overlay
 from orchtrace_langgraph._replay_tools import held_tools
 from orchtrace_otel.errors import ConfigError, ReplayBlockedError
-from orchtrace_otel.playback import play_back
+from orchtrace_otel.playback import play_back, playback
 from orchtrace_otel.replay import Change, Player, Slot, describe, is_replaying
 
 if TYPE_CHECKING:
@@ -123,6 +124,10 @@ class GraphReplayer:
         replay = Replay(self._facts, self._record, change, self._roles, self._read)
         if replay.fork is None:
             return float(self._score(self._record.final))
+        played = playback()
+        if played is not None:
+            before = self._record.checkpoints[replay.last]
+            played.go_on_from(datetime.fromisoformat(before.checkpoint["ts"]).timestamp())
         graph, config = self._again(replay)
         options = {} if self._recorded.context is None else {"context": self._recorded.context}
         if self._is_async():

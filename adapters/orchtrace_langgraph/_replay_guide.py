@@ -47,6 +47,7 @@ class Replay:
 
     Attributes:
         fork: The first step in which something is otherwise; None where nothing is.
+        last: The last step in which no node is called that reads something otherwise.
         history: What happened so far.
     """
 
@@ -66,21 +67,33 @@ class Replay:
         self._hidden: dict[str, list[_Hidden]] = {}
         self._turns: dict[Key, Turn] = {}
         self.history = History(facts, record)
-        self.fork = self._find_fork(reads)
+        self.fork, self.last = self._find_fork(reads)
         self._first = max(record.works) + 1 if self.fork is None else self.fork
         follow(self.history, record, self._first)
 
-    def _find_fork(self, reads: Mapping[int, list[Reads]]) -> int | None:
-        """Return the first step in which something is otherwise; None where nothing is."""
+    def _find_fork(self, reads: Mapping[int, list[Reads]]) -> tuple[int | None, int]:
+        """Return the first step in which something is otherwise, and the last that is as it was.
+
+        That is the same where who is touched says nothing, or what it said.
+        """
+        touched = self._change.touched
         for step in sorted(reads):
-            for work, sent, slots in reads[step]:
-                touched = {slot for slot, _ in slots} | self._dependencies(slots)
-                touched |= self._parts(work.node)
-                if sent is not None:
-                    touched.add(Part("capacity", self._facts.agent(work.node)))
-                if touched & self._change.touched and not self._facts.is_hidden(work.node):
-                    return step
-        return None
+            there = [one for one in reads[step] if not self._facts.is_hidden(one.work.node)]
+            read: set[Player] = {slot for one in there for slot, _ in one.slots}
+            for one in there:
+                read |= self._dependencies(one.slots)
+            if read & touched:
+                return step, step - 1
+            if any(self._own(one) & touched for one in there):
+                return step, step
+        return None, max(reads, default=0)
+
+    def _own(self, one: Reads) -> set[Player]:
+        """Return what a task is a part of."""
+        parts = self._parts(one.work.node)
+        if one.packet is not None:
+            parts.add(Part("capacity", self._facts.agent(one.work.node)))
+        return parts
 
     def begin(self, node: str, given: Any, config: Mapping[str, Any]) -> Turn:
         """Say what a task does; see `Guide`."""

@@ -4,7 +4,9 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import pytest
 from autogen_agentchat.conditions import MaxMessageTermination
+from autogen_agentchat.messages import ToolCallSummaryMessage
 from autogen_agentchat.teams import RoundRobinGroupChat
 from autogen_core import FunctionCall
 from autogen_core.models import FunctionExecutionResultMessage, UserMessage
@@ -12,7 +14,9 @@ from autogen_core.tools import TextResultContent, ToolResult, Workbench
 
 import orchtrace_otel as orchtrace
 from orchtrace_autogen import Recorded
-from orchtrace_otel.replay import Slot, record
+from orchtrace_otel.content import Capture, use
+from orchtrace_otel.content.setup import set_up
+from orchtrace_otel.replay import Part, Slot, record
 from tests.adapters.autogen.replay.teams import priced, ran
 
 
@@ -143,3 +147,53 @@ def test_tools_of_any_workbench_are_held_back(traced, cast) -> None:
     )
     assert found.lost == {"blocked": 2}
     assert shop.asked == ["pie"]
+
+
+@pytest.mark.parametrize("is_captured", [False, True])
+def test_a_tool_that_was_asked_before_the_change_goes_on_from_there(
+    traced, cast, tmp_path, is_captured
+) -> None:
+    """Who polls later gets what came later, as in the run."""
+    store = str(tmp_path / "content")
+    recorder = set_up(Capture(mode="EVENT_ONLY", store=store), None) if is_captured else None
+    answers = iter(["waits", "is ready", "is gone"])
+
+    def poll() -> str:
+        """Say how it is going."""
+        return next(answers)
+
+    def polls(_: Sequence[Any]) -> Any:
+        return [FunctionCall(id="7", name="poll", arguments="{}")]
+
+    def build() -> RoundRobinGroupChat:
+        names = ("first", "second", "third")
+        team = [cast.agent(name, polls, tools=[poll]) for name in names]
+        return RoundRobinGroupChat(team, max_turns=3)
+
+    try:
+        with record() as recording:
+            trace, result = ran(traced, build)
+    finally:
+        if recorder is not None:
+            recorder.shutdown(5.0)
+            use(None)
+    found: list[list[str]] = []
+
+    def score(result: Any) -> float:
+        said = (m for m in result.messages if isinstance(m, ToolCallSummaryMessage))
+        found.append([one.content for one in said])
+        return 1.0
+
+    given: Any = {"store": store} if is_captured else {"messages": result}
+    effects = orchtrace.counterfactual(
+        trace,
+        Recorded(team=build, **given),
+        [Slot("first", "broadcast", 1), Part("dependency", "third<-first")],
+        score=score,
+        replays=2,
+        recording=recording,
+        workers=1,
+    )
+    assert effects.lost == {}
+    whole = ["waits", "is ready", "is gone"]
+    assert [one[1:] for one in found] == [whole[1:]] * 4

@@ -107,3 +107,35 @@ def test_the_replayer_alone_holds_tools_back(traced: Captured) -> None:
         replayer.value(Change(without=frozenset({Slot("ann", "shopper", 1)})), 0)
     assert asked == ["pie"]
     assert LangGraphAdapter().replayer(object(), trace, len) is None
+
+
+def test_a_tool_that_was_asked_before_the_change_goes_on_from_there(traced: Captured) -> None:
+    """Who polls later gets what came later, as in the run, whoever asked first is not called."""
+    answers = iter(["waits", "is ready", "is gone"])
+
+    @orchtrace.tool
+    def poll() -> str:
+        return next(answers)
+
+    def polls(_: State) -> Update:
+        return {"findings": [poll()]}
+
+    graph = in_a_row(
+        {"first": polls, "second": polls, "note": lambda _: {"notes": ["n"]}, "third": polls}
+    )
+    with record() as recording:
+        trace, target = ran(traced, graph)
+    found: list[Any] = []
+    players = [Part("agent", "first"), Slot("first", "second", 1), Slot("note", "third", 1)]
+    effects = orchtrace.counterfactual(
+        trace,
+        target,
+        players,
+        score=lambda state: found.append(state["findings"]) or 1.0,
+        replays=2,
+        recording=recording,
+        workers=1,
+    )
+    assert effects.lost == {}
+    whole = ["waits", "is ready", "is gone"]
+    assert found == [whole, whole[1:], whole, whole, whole, whole]

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from orchtrace_otel.rewards.families.others import stretches
+from orchtrace_otel.rewards.families.tools import called
 from orchtrace_otel.rewards.graph import is_delegation
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ def agents(facts: Facts) -> Targets:
 
 
 def _give_results_to_callers(facts: Facts, found: list[str | None]) -> None:
-    events, types, causes = facts.events, facts.by_type, facts.graph.causes
+    events, types = facts.events, facts.by_type
     results = types["tool_result"]
     idle = {found[place] for place in results}
     for kind, places in types.items():
@@ -57,8 +58,7 @@ def _give_results_to_callers(facts: Facts, found: list[str | None]) -> None:
         agent = event.agent
         if agent not in idle and agent != event.keys.get("tool"):
             continue
-        calls = [cause for cause in causes[place] if events[cause].type == "tool_call"]
-        caller = min(calls, key=lambda call: (events[call].t, events[call].id), default=None)
+        caller = facts.share(called).get(place)
         found[place] = None if caller is None else found[caller]
 
 
@@ -106,17 +106,9 @@ def messages(facts: Facts) -> Targets:
 
 def tool_calls(facts: Facts) -> Targets:
     """The id of the call, for a tool's call and for its result."""
-    calls = {event.id for event in facts.events if event.type == "tool_call"}
-    found: list[str | None] = []
-    for place, event in enumerate(facts.events):
-        opening = event.id.removesuffix(".close") + ".open"
-        if event.type == "tool_call":
-            found.append(event.id)
-        elif event.type != "tool_result":
-            found.append(None)
-        elif opening in calls:
-            found.append(opening)
-        else:
-            causes = {facts.events[cause].id for cause in facts.graph.causes[place]}
-            found.append(min(causes & calls, default=None))
+    found: list[str | None] = [None] * len(facts.events)
+    for result, call in facts.share(called).items():
+        found[result] = facts.events[call].id
+    for place in facts.by_type.get("tool_call", ()):
+        found[place] = facts.events[place].id
     return found

@@ -12,6 +12,7 @@ from orchtrace_otel.rewards.contract import reward
 from orchtrace_otel.rewards.facts import Facts
 from orchtrace_otel.rewards.families.assignments import closed_well, closings, text, unwell
 from orchtrace_otel.rewards.families.outcome import check_budget
+from orchtrace_otel.rewards.families.tool_results import results_of_others
 from orchtrace_otel.rewards.graph import NANOSECONDS
 
 if TYPE_CHECKING:
@@ -145,7 +146,9 @@ def read_uses(facts: Facts, changing: Collection[str] = ()) -> Iterator[ToolUse]
         changes += key[0] in changing
         if at is not None and is_timed:
             seconds = (graph.finish[at] - graph.begin[place]) / NANOSECONDS
-        valid = True if succeeded else _yes_or_no(keys.get("valid"))
+        valid = _yes_or_no(keys.get("valid"))
+        if valid is None and succeeded:
+            valid = True  # else it would have given nothing
         yield ToolUse(
             place, valid, succeeded, None if useful is None else at in useful, repeated, seconds
         )
@@ -176,23 +179,25 @@ def results(facts: Facts) -> Sequence[int | None]:
         return []
     events, closing = facts.events, closings(facts, "tool_result")
     found: list[int | None] = []
+    others: list[int] = []
     for place in calls:
         if events[place].id[-5:] == ".open":
             at = closing.get(place)
             found.append(None if at is None or events[at].type != "tool_result" else at)
         else:
-            found.append(_result_of_others(facts, place))
-    return found
+            found.append(None)
+            others.append(place)
+    if not others:
+        return found
+    theirs = results_of_others(facts, others, closing.values())
+    return [theirs.get(place, at) for place, at in zip(calls, found, strict=True)]
 
 
-def _result_of_others(facts: Facts, place: int) -> int | None:
-    """In traces without our ids a result is an effect; or the call lasts and says how it went."""
-    events = facts.events
-    led = [at for at in facts.effects[place] if events[at].type == "tool_result"]
-    if led:
-        return min(led, key=lambda at: (events[at].t, events[at].id))
-    keys = events[place].keys
-    return place if "duration_s" in keys or "status" in keys else None
+def called(facts: Facts) -> Mapping[int, int]:
+    """Position of the call that each result is of, the earliest of several; likewise."""
+    calls = zip(facts.by_type.get("tool_call", ()), facts.share(results), strict=True)
+    ordered = sorted(calls, key=lambda call: _when(facts.events[call[0]]), reverse=True)
+    return {at: place for place, at in ordered if at is not None}
 
 
 def repeats(facts: Facts) -> Mapping[int, bool | None]:
@@ -273,6 +278,10 @@ def by_tool(trace: Trace) -> dict[str, dict[str, Any]]:
                 counts[name] = sum(values)
         found[tool] = counts
     return found
+
+
+def _when(event: Event) -> tuple[float, str]:
+    return event.t, event.id
 
 
 def _mean(values: Values) -> float | None:

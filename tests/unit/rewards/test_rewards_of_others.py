@@ -10,6 +10,7 @@ from orchtrace_otel.model import Edge, Event, Trace
 from orchtrace_otel.rewards import Facts, score
 from orchtrace_otel.rewards.credit import assign, by_unit
 from orchtrace_otel.rewards.credit.targets import roles
+from orchtrace_otel.rewards.families.tools import ToolWeights, tool_rewards
 
 Row = tuple[object, ...]
 
@@ -73,3 +74,84 @@ def test_the_role_of_a_spawn_is_that_of_whom_it_reaches(gives):
 def test_a_role_that_is_given_to_nobody_who_is_seen_is_nobodys():
     found = trace(("s", 0, "spawn", "O", {"role": "planner"}), ("z", 1, "aggregate", "O", {}))
     assert roles(Facts(found)) == {}
+
+
+def picked(found: Trace, *names: str) -> list[float | None]:
+    scored = score(found)
+    return [scored.rewards.get(name) for name in names]
+
+
+def call(name: str, t: float, agent: str, tool: str, **keys: object) -> Row:
+    return name, t, "tool_call", agent, {"tool": tool, **keys}
+
+
+def result(name: str, t: float, agent: str, tool: str | None = None, **keys: object) -> Row:
+    return name, t, "tool_result", agent, {**({} if tool is None else {"tool": tool}), **keys}
+
+
+LOGS = {
+    "by tool": (result("s1", 2, "A", "find"), result("r1", 3, "A", "read")),
+    "the tool is the agent": (result("s1", 2, "find"), result("r1", 3, "read")),
+    "and named": (result("s1", 2, "find", "find"), result("r1", 3, "read", "read")),
+    "the other one first": (result("r1", 2, "A", "read"), result("s1", 3, "A", "find")),
+    "by id": (result("r1", 2, "A", tool_call_id="2"), result("s1", 3, "A", tool_call_id="1")),
+}
+
+
+@pytest.mark.parametrize("kind", ["temporal", "causal", ""])
+@pytest.mark.parametrize("results", LOGS.values(), ids=LOGS.keys())
+def test_results_are_those_of_the_calls_that_waited_for_them(results, kind):
+    """A log puts one event after another, or has no edges; neither says which result is whose."""
+    done = [
+        (*row[:4], {**row[4], "status": "ok" if row[0] == "s1" else "error"})  # type: ignore[dict-item]  # keys
+        for row in results
+    ]
+    rows = (
+        call("s", 0, "A", "find", tool_call_id="1"),
+        call("r", 1, "A", "read", tool_call_id="2"),
+        *done,
+        ("z", 4, "return", "A", {}),
+    )
+    names = " ".join(str(row[0]) for row in rows)
+    found = trace(*rows, chain=names if kind else "", kind=kind)
+    rewards = [event.get("rewards", {}) for event in score(found).events]
+    assert [one.get("tool_succeeded") for one in rewards[:2]] == [1, 0]
+    assert picked(found, "tools_succeeded") == [0.5]
+    assert sum(units(found, "agent").values()) == 1
+    assert units(found, "agent")["A"] == 1, "a tool is no agent, and its result is its caller's"
+    assert sum(units(found, "tool_call").values()) == 1
+
+
+@pytest.mark.parametrize("agent", ["A", "environment"])
+def test_results_without_a_name_come_in_the_order_of_the_calls(agent):
+    rows = (
+        call("s", 0, "A", "find"),
+        call("r", 1, "A", "read"),
+        result("s1", 2, agent, status="error"),
+    )
+    found = trace(*rows, ("z", 4, "return", "A", {}))
+    assert picked(found, "tools_succeeded") == [0]
+    found = trace(*rows, result("r1", 3, agent))
+    assert picked(found, "tools_succeeded") == [0.5]
+
+
+def test_a_result_is_its_own_agents_and_comes_after_its_call():
+    """Two agents use one tool; a result of another, or from before the call, is none."""
+    rows = (call("a", 0, "A", "find"), call("b", 0, "B", "find"), result("b1", 1, "B", "find"))
+    assert picked(trace(*rows), "tools_succeeded") == [0.5]
+    early = trace(result("r", 0, "A", "find"), call("a", 1, "A", "find"))
+    assert picked(early, "tools_succeeded") == [0]
+
+
+def test_an_edge_says_whose_a_result_is_whatever_its_tool_is_called():
+    rows = (call("a", 0, "A", "find"), result("r", 1, "find/v2", "find/v2"))
+    assert picked(trace(*rows, chain="a r"), "tools_succeeded") == [1]
+    assert picked(trace(*rows), "tools_succeeded") == [0]
+
+
+def test_a_call_is_valid_or_not_as_its_trace_says():
+    """It went through all the same, as where a tool takes what it was not asked for."""
+    weights = ToolWeights(used=0, repeated=0)
+    for said, value in ((False, 0.2), (True, 0.4)):
+        found = trace(call("a", 0, "A", "find", valid=said, status="ok"))
+        assert [one.value for one in tool_rewards(weights)(found)] == [value]

@@ -133,14 +133,17 @@ class Delivery:
             self._changed.notify_all()
 
     def _has_thread(self) -> bool:
-        """Start the thread where there is none; False where the interpreter is past that."""
+        """Start the thread where there is none; False where nobody else will do the work.
+
+        The interpreter may be past that, or a signal's handler asks while it is being started.
+        """
         if self._thread is None:
             self._thread = OwnThread(self._work, "orchtrace-delivery")
             try:
                 self._thread.start()
             except RuntimeError:  # the interpreter is shutting down: flush and shutdown deliver
                 self._thread = None
-        return self._thread is not None
+        return self._thread is not None and self._thread.ident is not None
 
     def _work(self) -> None:
         """Deliver parcels and do what is asked in between, until the exporters are let go of."""

@@ -81,7 +81,7 @@ class Writer:
         self._is_over = False
         self._must_roll = False
         self._deleted: frozenset[str] = frozenset()
-        self._changed = threading.Condition()
+        self._renew_locks()
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
         self._output: Output = self._opened()
@@ -92,9 +92,13 @@ class Writer:
             return LocalOutput(self.folder)
         return RemoteOutput(self.folder, self._capture.segment_bytes, self._capture.flush_seconds)
 
+    def _renew_locks(self) -> None:
+        self._mutex = threading.RLock()  # held by itself: see Delivery
+        self._changed = threading.Condition(self._mutex)
+
     def start_afresh(self) -> None:
         """Leave the segment and what waits to the process that was forked."""
-        self._changed = threading.Condition()
+        self._renew_locks()
         self._waiting.clear()
         self._bytes = 0
         self._is_busy = self._must_roll = False
@@ -105,7 +109,7 @@ class Writer:
 
     def put(self, batch: Batch) -> bool:
         """Take a batch; False where there is no room for it, or nobody writes any more."""
-        with self._changed:
+        with self._mutex:
             if self._is_over or self._bytes + batch.size > self._capture.queue_bytes:
                 return False
             self._waiting.append(batch)
@@ -115,14 +119,14 @@ class Writer:
         return True
 
     def _has_thread(self) -> bool:
-        """Start the thread where there is none; False where none can start: a flush writes."""
+        """Start the thread where there is none; False where a flush must write: see Delivery."""
         if self._thread is None:
             self._thread = OwnThread(self._run, "orchtrace-content", is_quiet=True)
             try:
                 self._thread.start()
             except RuntimeError:  # the interpreter is shutting down, or the system has no more
                 self._thread = None
-        return self._thread is not None
+        return self._thread is not None and self._thread.ident is not None
 
     def flush(self, timeout_s: float, *, roll: bool = False) -> bool:
         """Wait until what was taken is put down; False where time ran out.
@@ -132,15 +136,15 @@ class Writer:
             roll: End the segment, so that it can be collected.
         """
         end = time.monotonic() + timeout_s
-        with self._changed:
+        with self._mutex:
             if self._thread is None and not self._waiting:
                 return True
             self._must_roll = self._must_roll or roll or not self.folder.is_local
-            has_thread = self._has_thread()
+            mine = None if self._has_thread() else self._next()
             self._changed.notify_all()
-        if not has_thread:
-            self._work(*self._next())
-        with self._changed:
+        if mine is not None:
+            self._work(*mine)
+        with self._mutex:
             while self._waiting or self._is_busy or self._must_roll:
                 left = end - time.monotonic()
                 if left <= 0 or self._thread is None or not self._thread.is_alive():
@@ -152,14 +156,14 @@ class Writer:
         """Put down what was taken, and write no more."""
         in_time = self.flush(timeout_s, roll=True)
         self._stopping.set()
-        with self._changed:
+        with self._mutex:
             self._is_over = True
             left = sum(len(batch.documents) for batch in self._waiting)
             self._waiting.clear()
             self._changed.notify_all()
         if not in_time and left:
             self._lose("content_undelivered", left)
-        if self._thread is not None:
+        if self._thread is not None and self._thread.is_alive():
             self._thread.join(timeout_s if in_time else 0)
         # A thread that still hangs in the store would make whoever writes there hang too.
         if self._thread is None or not self._thread.is_alive():
@@ -179,7 +183,7 @@ class Writer:
         if roll or self._output.is_full(self._capture.segment_bytes):
             self._roll()
         self._own_up()
-        with self._changed:
+        with self._mutex:
             self._is_busy = False
             if roll:
                 self._must_roll = False
@@ -188,7 +192,7 @@ class Writer:
 
     def _next(self) -> tuple[list[Batch] | None, bool]:
         """Wait for something to do; None where all is over."""
-        with self._changed:
+        with self._mutex:
             if not self._waiting and not self._must_roll and not self._is_over:
                 self._changed.wait(_LOOK_SECONDS if self._output.is_open else None)
             if self._is_over and not self._waiting:

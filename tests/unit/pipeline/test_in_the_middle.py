@@ -16,11 +16,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 from opentelemetry import context as otel_context
-from opentelemetry.sdk.trace import ReadableSpan, Span, SpanProcessor
+from opentelemetry.sdk.trace import ReadableSpan, Span, SpanProcessor, TracerProvider
 
 import orchtrace_otel as orchtrace
-from orchtrace_otel import builder, calls, delivery, flow, pipeline
+from orchtrace_otel import builder, calls, delivery, flow, own_thread, pipeline
+from orchtrace_otel.content import open_store
 from orchtrace_otel.testing import capture, recorder
+from tests.keeping import Kept
 from tests.unit.delivery.receiving import LONG
 from tests.unit.pipeline.following import configured
 
@@ -155,6 +157,38 @@ def test_a_handler_that_shuts_down_delivers_what_is_finished(tmp_path: Path) -> 
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout in ("1 {} True\n", "2 {} True\n")
+
+
+@pytest.mark.parametrize(
+    ("at", "lost"),
+    [(1, {"runs_given_up": 1}), (2, {})],
+    ids=["content, in the run", "traces"],
+)
+def test_a_handler_may_shut_down_while_a_thread_is_started(
+    at: int, lost: dict[str, int], tmp_path: Path
+) -> None:
+    """What waits for that thread is delivered by the handler: it waits for nobody."""
+
+    class AsOneStarts(InTheMiddle):
+        def __call__(self, frame: FrameType, event: str, arg: object) -> None:
+            if frame.f_code is own_thread.OwnThread.start.__code__:
+                super().__call__(frame, event, arg)
+
+    exporter = Kept()
+    content = {"mode": "EVENT_ONLY", "store": str(tmp_path)}
+    orchtrace.configure(TracerProvider(), exporters=[exporter], content=content)
+    watch = AsOneStarts(at, orchtrace.shutdown, {own_thread.__file__})
+    sys.setprofile(watch)
+    try:
+        lead()
+    finally:
+        sys.setprofile(None)
+        orchtrace.shutdown()
+    assert watch.left == 0
+    assert orchtrace.losses() == lost
+    assert len(exporter.traces) == 1
+    with open_store(str(tmp_path)) as store:
+        assert len(store) > 0
 
 
 def interrupt() -> None:

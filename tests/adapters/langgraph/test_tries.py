@@ -364,7 +364,7 @@ def test_a_try_that_fails_when_nobody_waits_for_it_any_more_logs_nothing(traced,
         await left.wait()
 
     graph = StateGraph(State)
-    graph.add_node("calls", calls, timeout=0.02)
+    graph.add_node("calls", calls, timeout=1)
     graph.add_edge(START, "calls")
     around = graph.compile(name="around")
     graph = StateGraph(State)
@@ -380,11 +380,14 @@ def test_a_try_that_fails_when_nobody_waits_for_it_any_more_logs_nothing(traced,
 def test_what_a_node_with_a_time_limit_leaves_running_is_over_with_it(traced, read, way_out):
     """LangGraph does not wait for the graphs in it, which end as cancelled in its trace."""
 
+    begun = asyncio.Event()
+
     async def waits(state):
+        begun.set()
         await asyncio.Event().wait()
 
     async def fails(state):
-        await asyncio.sleep(0.01)
+        await begun.wait()
         raise ValueError
 
     inner = StateGraph(State)
@@ -399,12 +402,12 @@ def test_what_a_node_with_a_time_limit_leaves_running_is_over_with_it(traced, re
         return await called.ainvoke({})
 
     graph = StateGraph(State)
-    graph.add_node("calls", calls, timeout=0.02 if way_out == "time" else 60)
+    graph.add_node("calls", calls, timeout=1 if way_out == "time" else 60)
     graph.add_edge(START, "calls")
     if way_out == "sibling":
         graph.add_node("fails", fails)
         graph.add_edge(START, "fails")
-    limit = 0.02 if way_out == "caller" else 60
+    limit = 1 if way_out == "caller" else 60
     with pytest.raises((TimeoutError, NodeTimeoutError, ValueError)):
         asyncio.run(asyncio.wait_for(graph.compile().ainvoke({}), limit))
     trace = traced.trace

@@ -148,8 +148,7 @@ def test_a_run_that_is_cancelled_while_it_waits_for_its_tasks_ends_them(traced, 
 
     What goes on in the background all the same follows from what it was left with.
     """
-    entered = asyncio.Event()
-    left = asyncio.Event()
+    entered, left, followed = asyncio.Event(), asyncio.Event(), asyncio.Event()
 
     @tool
     async def search(query: str) -> str:
@@ -170,11 +169,14 @@ def test_a_run_that_is_cancelled_while_it_waits_for_its_tasks_ends_them(traced, 
             await team.ainvoke({})
         if goes_on:
             left.set()
-            await asyncio.sleep(0.1)
+            await followed.wait()
+
+    async def follows(state):
+        followed.set()
 
     graph = StateGraph(State)
     graph.add_node("calls", calls)
-    graph.add_node("next", works)
+    graph.add_node("next", follows)
     graph.add_edge(START, "calls")
     graph.add_edge("calls", "next")
     for name in ("worker", "inner"):

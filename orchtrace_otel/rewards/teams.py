@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from operator import lt
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from orchtrace_otel.rewards.families.others import Stretch, stretches
+from orchtrace_otel.rewards.others import Stretch, stretches
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence

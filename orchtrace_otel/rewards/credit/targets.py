@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from orchtrace_otel.rewards.families.others import stretches
 from orchtrace_otel.rewards.families.tools import called
 from orchtrace_otel.rewards.graph import is_delegation
+from orchtrace_otel.rewards.others import stretches
 
 if TYPE_CHECKING:
     from orchtrace_otel.model import Event

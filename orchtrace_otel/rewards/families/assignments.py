@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from orchtrace_otel.rewards.facts import Facts
-from orchtrace_otel.rewards.families.others import stretches
 from orchtrace_otel.rewards.graph import is_delegation
+from orchtrace_otel.rewards.others import stretches
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence

@@ -12,8 +12,8 @@ from typing import Any, Final, NamedTuple, cast
 
 from orchtrace_otel.errors import StoppingError
 from orchtrace_otel.model import Event, Trace
-from orchtrace_otel.rewards.families.others import is_of_others
 from orchtrace_otel.rewards.graph import find_stop
+from orchtrace_otel.rewards.others import is_of_others
 
 ANSWER_NOW: Final = "answer_now"
 """Event key, and component of a reward whose target is the event: success of stopping there."""

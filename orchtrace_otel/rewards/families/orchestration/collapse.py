@@ -15,7 +15,7 @@ from orchtrace_otel.rewards.families.assignments import (
 )
 from orchtrace_otel.rewards.families.orchestration.lineage import sibling_pairs
 from orchtrace_otel.rewards.families.orchestration.parallel import peak_of_agents
-from orchtrace_otel.rewards.families.others import stretches
+from orchtrace_otel.rewards.others import stretches
 
 
 @component(family="R7", unit="orchestrator", range=(-1, 0), inputs=("spawn", "delegate", "edges"))

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from orchtrace_otel.rewards.component import component
 from orchtrace_otel.rewards.facts import Facts
-from orchtrace_otel.rewards.families.others import is_of_others
 from orchtrace_otel.rewards.families.outcome import check_budget
 from orchtrace_otel.rewards.graph import NANOSECONDS, longest_chains
+from orchtrace_otel.rewards.others import is_of_others
 from orchtrace_otel.rewards.similarity import ngrams
 
 if TYPE_CHECKING:

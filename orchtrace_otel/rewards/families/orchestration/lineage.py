@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from orchtrace_otel.rewards.facts import Facts
 from orchtrace_otel.rewards.families.assignments import Assignments, assignments, lasting
-from orchtrace_otel.rewards.families.others import stretches
+from orchtrace_otel.rewards.others import stretches
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence

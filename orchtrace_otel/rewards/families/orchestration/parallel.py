@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Final
 from orchtrace_otel.rewards.component import component
 from orchtrace_otel.rewards.facts import Facts
 from orchtrace_otel.rewards.families.assignments import assignments, lasting
-from orchtrace_otel.rewards.families.others import stretches
 from orchtrace_otel.rewards.graph import at_once, fill_gaps
+from orchtrace_otel.rewards.others import stretches
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping

@@ -33,7 +33,7 @@ from orchtrace_otel.exporter import TraceExporter, dropped_by, open_exporter
 from orchtrace_otel.forking import at_end_of_children
 from orchtrace_otel.metrics import Metrics, global_metrics
 from orchtrace_otel.model import Trace
-from orchtrace_otel.own_thread import within
+from orchtrace_otel.own_thread import Waiting
 from orchtrace_otel.pipeline import Pipeline
 from orchtrace_otel.provider import log_events, made_here, refused
 from orchtrace_otel.rewards import RewardFunction, RewardResult
@@ -303,7 +303,10 @@ def _flushed(provider: TracerProvider, timeout_s: float) -> bool:
     The SDK's processors wait for their exporters, however long these take.
     """
     flush = asked(provider.force_flush, "a span processor of the application", "was not flushed")
-    return bool(within(timeout_s, lambda: flush(int(timeout_s * 1_000))))
+    return bool(_flushing.within(timeout_s, lambda: flush(int(timeout_s * 1_000))))
+
+
+_flushing: Final = Waiting()
 
 
 def shutdown() -> None:
@@ -350,7 +353,7 @@ def _end_child() -> None:
     What was forked in the middle of a call of gRPC may wait for ever for a thread that only its
     parent has.
     """
-    if within(_CHILD_SECONDS, _deliver_all) is None:
+    if Waiting().within(_CHILD_SECONDS, _deliver_all) is None:
         warn_once(
             "child",
             "orchtrace was not done within %s s at the end of this process; what it had not "

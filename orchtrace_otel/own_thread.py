@@ -7,6 +7,7 @@ would belong to the first request that had a run, which would be kept as long.
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from typing import Final, TypeVar
 
@@ -56,25 +57,42 @@ class OwnThread(threading.Thread):
         super().run()
 
 
-def within(timeout_s: float, work: Callable[[], T]) -> T | None:
-    """Do what may take longer than anybody waits for it, on a thread of its own.
+class Waiting:
+    """Does what may take longer than anybody waits for it, on a thread of its own.
 
-    Args:
-        timeout_s: Seconds to wait at most.
-        work: What to do.
-
-    Returns:
-        What it gave back; None where it was not done in time, or failed.
+    One thing at a time: who comes next waits for what hangs, which gathers no threads.
 
     Example:
-        >>> within(10, lambda: "done"), within(0, threading.Event().wait)
+        >>> waiting = Waiting()
+        >>> waiting.within(10, lambda: "done"), waiting.within(0, threading.Event().wait)
         ('done', None)
     """
-    given: list[T] = []
-    thread = OwnThread(lambda: given.append(work()), "orchtrace-waiting")
-    try:
-        thread.start()
-    except RuntimeError:  # the interpreter is shutting down
-        return work()
-    thread.join(min(timeout_s, threading.TIMEOUT_MAX))
-    return given[0] if given else None
+
+    def __init__(self) -> None:
+        self._thread: OwnThread | None = None
+
+    def within(self, timeout_s: float, work: Callable[[], T]) -> T | None:
+        """Return what `work` gives back; None where it was not done in time, or failed.
+
+        Args:
+            timeout_s: Seconds to wait at most.
+            work: What to do.
+        """
+        end = time.monotonic() + timeout_s
+        if self._thread is not None and not _is_over(self._thread, end):
+            return None
+        given: list[T] = []
+        self._thread = thread = OwnThread(lambda: given.append(work()), "orchtrace-waiting")
+        try:
+            thread.start()
+        except RuntimeError:  # the interpreter is shutting down
+            return work()
+        _is_over(thread, end)
+        return given[0] if given else None
+
+
+def _is_over(thread: threading.Thread, end: float) -> bool:
+    """Wait for a thread until `end`; one that never began is over."""
+    if thread.is_alive():
+        thread.join(min(max(end - time.monotonic(), 0), threading.TIMEOUT_MAX))
+    return not thread.is_alive()

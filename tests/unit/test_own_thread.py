@@ -5,7 +5,7 @@ from pathlib import Path
 
 from opentelemetry import context as otel_context
 
-from orchtrace_otel.own_thread import OwnThread
+from orchtrace_otel.own_thread import OwnThread, Waiting
 from orchtrace_otel.spans import is_suppressed
 from tests.processes import run
 
@@ -70,3 +70,15 @@ def test_a_quiet_thread_has_its_instrumentations_suppressed() -> None:
     assert found == [True, False]
     assert not is_suppressed(otel_context.get_current())
     assert thread not in threading.enumerate()
+
+
+def test_what_hangs_is_waited_for_again_and_gathers_no_threads() -> None:
+    """A service may ask for a flush with each request, while its collector does not answer."""
+    goes_on = threading.Event()
+    waiting = Waiting()
+    before = set(threading.enumerate())
+    assert [waiting.within(0.01, goes_on.wait) for _ in range(5)] == [None] * 5
+    (hanging,) = set(threading.enumerate()) - before
+    goes_on.set()
+    assert waiting.within(30, lambda: "done") == "done"
+    assert not hanging.is_alive()

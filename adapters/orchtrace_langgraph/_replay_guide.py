@@ -129,20 +129,22 @@ class Replay:
     ) -> Turn:
         change, parts = self._change, self._parts(node)
         key = (node, step, path, True)
+        is_sent = self.history.packet(path) is not None
+        if not is_sent:
+            self._hide(node, step, slots)
         if parts & change.without or self._is_beyond(node, path):
-            return Turn(key, given, says=self._going_on(node, step, path, None))
+            says = self._going_on(node, step, path, None)
+            return self._masked(Turn(key, given, says=says), config)
         for part in parts & change.edits.keys():
             says = self._going_on(node, step, path, change.edits[part])
-            return Turn(key, given, says=says)
+            return self._masked(Turn(key, given, says=says), config)
         unread = self._dependencies(slots)
         touched = ({slot for slot, _ in slots} | unread) & change.touched
-        if self.history.packet(path) is not None:
+        if is_sent:
             if touched & change.without:
                 return Turn(key, given, says=self._going_on(node, step, path, None))
             for player in touched & change.edits.keys():
                 return Turn(key, change.edits[player])
-        else:
-            self._hide(node, step, slots)
         is_other = touched or self._reads_otherwise(node, step, path)
         recorded = None if is_other else self.history.recorded(node, path)
         if recorded is not None:

@@ -93,19 +93,17 @@ class History:
     def recorded(self, node: str, path: Path) -> Work | None:
         """Return what a task did in the record, where nothing that leads to it has changed."""
         sent = self.packet(path)
+        if self._changed & self._facts.reads(node, is_sent=sent is not None):
+            return None
         if sent is not None:
             return None if sent.sender.is_changed else self._same_packet(node, sent)
-        host = self._facts.nodes[node]
-        channels: Any = host.channels
-        reads = {channels} if isinstance(channels, str) else {*channels}
-        if self._changed & (reads | {*host.triggers}):
+        if self._changed & {*self._facts.nodes[node].triggers}:
             return None
         return self._record.find(self._step, node, path)
 
     def is_held(self, work: Work, node: str) -> bool:
-        """Return whether what a task wrote is part of what a node reads now."""
-        channels: Any = self._facts.nodes[node].channels
-        read = (channels,) if isinstance(channels, str) else channels
+        """Return whether what a task wrote is part of what a node, or its router, reads now."""
+        read = self._facts.reads(node)
         return any(one is work for name in read for one in self._written.get(name, ()))
 
     def channel(self, name: str, hide: Callable[[Work], list[Any] | None], since: int) -> Any:

@@ -331,8 +331,25 @@ class Facts:
 
     def routes(self, node: str) -> bool:
         """Whether a router decides where a node goes on."""
+        return bool(self._branches(node))
+
+    def reads(self, node: str, *, is_sent: bool = False) -> frozenset[str]:
+        """Return the channels that a node and its routers read; what is sent is read from none.
+
+        A router that says what it reads may read more of the state than its node does.
+        """
+        found = frozenset(() if is_sent else self._node(node).reads)
+        builder: Any = getattr(self._graph, "builder", None)
+        for branch in self._branches(node).values():
+            schema = getattr(branch, "input_schema", None)
+            known = builder.schemas.get(schema)
+            found |= frozenset(self._node(node).reads if known is None else known)
+        return found
+
+    def _branches(self, node: str) -> Mapping[str, Any]:
         builder = getattr(self._graph, "builder", None)
-        return bool(getattr(builder, "branches", {}).get(node))
+        found: Mapping[str, Any] = getattr(builder, "branches", {}).get(node, {})
+        return found
 
     def drawn(self, node: str) -> frozenset[str]:
         """Return the channels that the edges drawn from a node write."""

@@ -245,3 +245,58 @@ def test_who_is_tried_again_has_read_a_message_once(traced: Captured) -> None:
     read = {*find_reads(trace)}
     assert read == replayer._slots
     assert read == {*(Slot("ann", "bob", n) for n in (1, 2)), Slot("bob", "ann", 1)}
+
+
+class Notes(TypedDict, total=False):
+    """What a node reads of the state; its router reads all of it."""
+
+    notes: Annotated[list[str], operator.add]
+
+
+def by_red(state: State) -> str:
+    """Go on with the editor where somebody found what it needs."""
+    return "editor" if "red" in state["findings"] else "end"
+
+
+def routed(clerk: Any, reads: Any) -> Any:
+    """Ann finds something, and the router of a clerk reads it, whatever the clerk reads."""
+    graph: Any = StateGraph(State)
+    graph.add_node("ann", says("red"))
+    graph.add_node("clerk", clerk, input_schema=reads)
+    graph.add_node("editor", lambda _: {"draft": "edited"})
+    graph.add_node("end", lambda state: {"answer": state.get("draft", "as it is")})
+    graph.add_edge(START, "ann")
+    graph.add_edge("ann", "clerk")
+    graph.add_conditional_edges("clerk", by_red, ["editor", "end"])
+    graph.add_edge("editor", "end")
+    return graph.compile(checkpointer=InMemorySaver())
+
+
+def test_a_router_that_reads_more_than_its_node_decides_anew(traced: Captured) -> None:
+    """Its node reads nothing of what changed, but where it goes follows from it."""
+    graph = routed(lambda _: {"notes": ["seen"]}, Notes)
+    trace, target = ran(traced, graph, {"findings": []})
+    found = orchtrace.counterfactual(
+        trace,
+        target,
+        [Part("agent", "ann")],
+        score=lambda state: float(state["answer"] == "edited"),
+        replays=2,
+    )
+    assert [effect.value for effect in found.effects] == [1.0]
+
+
+def test_the_router_of_who_is_out_does_not_read_what_is_out_too(traced: Captured) -> None:
+    """Where an agent is out together with the message to it, its edges go on without both."""
+    trace, target = ran(traced, routed(says("blue"), State), {"findings": []})
+    answers: list[str] = []
+
+    def score(state: Any) -> float:
+        answers.append(state["answer"])
+        return 1.0
+
+    replayer: Any = LangGraphAdapter().replayer(target, trace, score)
+    letter, part = Slot("ann", "clerk", 1), Part("agent", "clerk")
+    replayer.value(Change(without=frozenset({part})), 0)
+    replayer.value(Change(without=frozenset({part, letter})), 0)
+    assert answers == ["edited", "as it is"]

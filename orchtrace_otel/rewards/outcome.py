@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeGuard
 
-from orchtrace_otel.model import is_number, records_of
+from orchtrace_otel.model import FAMILIES, UNITS, is_number, records_of
 from orchtrace_otel.rewards.given import TASK
 from orchtrace_otel.rewards.records import is_builtin
 
@@ -16,6 +16,12 @@ if TYPE_CHECKING:
 
 _PUBLISHED: Final = "team"
 """The component that the published example calls the team's own; it has no records."""
+
+_SUCCESS: Final = "task_success"
+"""The published schema's metric of the same."""
+
+_OTHER_LAYERS: Final = {"process", "tool", "orchestration", *UNITS, *FAMILIES} - {"team", "R1"}
+"""Names that the published schema has for rewards of other layers and families."""
 
 _GREATEST: Final = 1e300
 """How far from 0 an outcome may be; sums of what is greater are infinite, which is no number."""
@@ -41,8 +47,9 @@ def find_outcome(trace: Trace, given: Iterable[Reward] = ()) -> Outcome | None:
     """The team's outcome: `task`, else the only R1 reward of the team that is an outcome.
 
     A number in `rewards` that has no record, as in traces of others, counts as one; where
-    several of these are left, `team` is taken, the name in the published example. Where it
-    is not clear, there is none. Built-in rewards are never the outcome.
+    several of these are left, `team` is taken, the name in the published example. What is
+    named after another layer or family, such as `tool`, is none. Where it is not clear, there is
+    none; without any it is the metric `task_success`. Built-in rewards are never the outcome.
 
     Args:
         trace: The run.
@@ -60,7 +67,12 @@ def find_outcome(trace: Trace, given: Iterable[Reward] = ()) -> Outcome | None:
         return found[TASK]
     if len(found) == 1:
         return next(iter(found.values()))
-    return found.get(_PUBLISHED)
+    return found.get(_PUBLISHED) if found else _success(trace)
+
+
+def _success(trace: Trace) -> Outcome | None:
+    value = (trace.metrics or {}).get(_SUCCESS)
+    return Outcome(_SUCCESS, value) if _is_countable(value) else None
 
 
 def _candidates(trace: Trace, given: Iterable[Reward]) -> dict[str, Outcome]:
@@ -75,7 +87,7 @@ def _candidates(trace: Trace, given: Iterable[Reward]) -> dict[str, Outcome]:
         elif reward.unit == "team":
             others.add(reward.component)
     unsaid = trace.rewards.keys() - found.keys() - others
-    for component in unsaid - _builtin_names() if unsaid else ():
+    for component in unsaid - _builtin_names() - _OTHER_LAYERS if unsaid else ():
         if _is_countable(trace.rewards[component]):
             found[component] = Outcome(component, trace.rewards[component])
     return found

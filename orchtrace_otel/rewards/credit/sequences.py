@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from orchtrace_otel.model import items_of
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -72,7 +74,7 @@ def gae(
 def steps(facts: Facts) -> list[int]:
     """Positions of the events that LLM calls led to, by time; of all where none is known."""
     events = facts.events
-    acted = [place for place, event in enumerate(events) if event.keys.get("turns")]
+    acted = [place for place, event in enumerate(events) if items_of(event, "turns")]
     chosen = acted or list(range(len(events)))
     return sorted(chosen, key=lambda place: _when(events[place]))
 

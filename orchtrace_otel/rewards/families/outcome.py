@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from orchtrace_otel.model import Trace
+from orchtrace_otel.model import Trace, is_number
 from orchtrace_otel.rewards.contract import reward
 from orchtrace_otel.rewards.facts import Facts
 from orchtrace_otel.rewards.measures import read_run
@@ -76,6 +76,16 @@ def net_of_cost(
     return net
 
 
+def _tokens(facts: Facts) -> float | None:
+    """All tokens of a run: those of its events, or what the run says of itself, if it is more."""
+    counted = read_run(facts).tokens
+    trace = facts.trace
+    if counted is not None or (trace.metrics or {}).get("turns_without_usage"):
+        return counted
+    said = trace.costs.get("tokens")
+    return said if is_number(said) and said > 0 else None
+
+
 def net_outcome(prices: Mapping[str, Price]) -> Callable[[Trace], Mapping[str, float | None]]:
     """Make a reward function of the outcome net of cost: for `configure(rewards=...)`.
 
@@ -96,7 +106,7 @@ def net_outcome(prices: Mapping[str, Price]) -> Callable[[Trace], Mapping[str, f
     def outcome_net(trace: Trace) -> Mapping[str, float | None]:
         facts = Facts(trace)
         spent: dict[str, float | None] = dict(trace.metrics or {})
-        spent["tokens"] = read_run(facts).tokens
+        spent["tokens"] = _tokens(facts)
         success = None if facts.outcome is None else facts.outcome.value
         found: dict[str, float | None] = {"outcome_net": net_of_cost(success, spent, prices)}
         for kind, price in prices.items():

@@ -6,9 +6,9 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import combinations
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, cast
 
-from orchtrace_otel.model import Reward, Trace
+from orchtrace_otel.model import Reward, Trace, is_number
 from orchtrace_otel.rewards.contract import reward
 
 _HALF: Final = 0.5
@@ -64,11 +64,14 @@ def verdict_rewards(component: str = "verdict") -> Callable[[Trace], Sequence[Re
 
 
 def _verdicts(trace: Trace, component: str) -> dict[str, float]:
-    found = {
-        event.id: event["rewards"][component]
-        for event in trace.events
-        if component in (event.get("rewards") or ())
-    }
+    found: dict[str, float] = {}
+    for event in trace.events:
+        held = event.get("rewards")
+        if not isinstance(held, dict):
+            continue
+        value = cast("Mapping[str, object]", held).get(component)
+        if is_number(value):  # others may keep what they like there
+            found[event.id] = value
     for record in trace.reward_records:
         if record.component == component and record.target is not None:
             found[record.target] = record.value

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
 
 from orchtrace_otel.model import Edge, Event, Trace
-from orchtrace_otel.rewards import Facts, score
-from orchtrace_otel.rewards.credit import assign, by_unit
+from orchtrace_otel.rewards import Facts, find_outcome, score
+from orchtrace_otel.rewards.credit import assign, by_unit, credit_to_go
 from orchtrace_otel.rewards.credit.targets import roles
+from orchtrace_otel.rewards.families.outcome import Price, net_outcome
 from orchtrace_otel.rewards.families.tools import ToolWeights, tool_rewards
+from orchtrace_otel.rewards.families.verifier import verdict_rewards
 
 Row = tuple[object, ...]
 
@@ -155,3 +158,52 @@ def test_a_call_is_valid_or_not_as_its_trace_says():
     for said, value in ((False, 0.2), (True, 0.4)):
         found = trace(call("a", 0, "A", "find", valid=said, status="ok"))
         assert [one.value for one in tool_rewards(weights)(found)] == [value]
+
+
+@pytest.mark.parametrize(
+    ("rewards", "outcome"),
+    [
+        ({"team": 1.0, "orchestration": 0.3}, ("team", 1)),
+        ({"correctness": 0.5, "tool": 0.1, "R5": 0.2}, ("correctness", 0.5)),
+        ({"tool": 0.1}, ("task_success", 0)),
+        ({"orchestration": 0.3, "process": 0.2}, ("task_success", 0)),
+        ({}, ("task_success", 0)),
+        ({"first": 1, "second": 0}, None),
+    ],
+)
+def test_the_outcome_is_no_reward_of_another_layer_and_else_the_success(rewards, outcome):
+    """The schema keys rewards by layer or family; one for tools is not what a run was worth."""
+    found = find_outcome(trace(result("r", 0, "A"), rewards=rewards, metrics={"task_success": 0}))
+    assert (found and found[:2]) == outcome
+
+
+def test_the_cost_of_a_run_is_what_the_run_says_where_its_events_do_not():
+    """The published example has 12,000 tokens, and none on an event."""
+    net = net_outcome({"tokens": Price(0.5, 24_000)})
+    rows = (("z", 0, "aggregate", "O", {}),)
+    said = trace(*rows, costs={"tokens": 12_000, "wall_clock_s": 9})
+    assert net(said) == {"outcome_net": 0.75, "cost_tokens": -0.25}
+    some = replace(said, metrics={"turns_without_usage": 1})
+    assert net(some) == {"outcome_net": None, "cost_tokens": None}
+
+
+def test_what_is_no_number_is_no_verdict():
+    """Others keep other things under `rewards` of an event; the verdicts beside them count."""
+    odd = (["verdict"], "verdict", {"verdict": "good"}, {"verdict": None}, 3)
+    rows = [
+        ("a", 0, "message", "A", {"rewards": {"verdict": 0.25}}),
+        *[(f"odd{at}", 1, "message", "A", {"rewards": one}) for at, one in enumerate(odd)],
+        ("b", 2, "return", "A", {"rewards": {"verdict": 0.75}}),
+        ("c", 3, "orchestrator_decision", "A", {"rewards": {"verdict": 0.5}}),
+    ]
+    changes = verdict_rewards()(trace(*rows))
+    assert [(one.target, one.unit, one.value) for one in changes] == [
+        ("b", "turn", 0.5),
+        ("c", "turn", -0.25),
+    ]
+
+
+def test_steps_are_all_events_where_no_event_names_the_turns_that_led_to_it():
+    """A count of turns is no list of them."""
+    found = trace(("a", 0, "message", "A", {"turns": 2}), ("z", 1, "return", "A", {}))
+    assert credit_to_go(Facts(found), gamma=0.5) == {"a": 0.5, "z": 1}

@@ -129,7 +129,7 @@ def test_attributes_stay_few_whatever_traces_hold(read):
 
 def test_a_run_with_flags_is_counted_as_one(read):
     """How many runs lack something can be watched."""
-    stop = Event("stop", 3, "x", "lead", {"verb": "stop", "flags": ["truncated", "skewed"]})
+    stop = Event("stop", 3, "orchestrator_decision", "lead", {"verb": "stop", "flags": ["skewed"]})
     Metrics(read.provider).export(Trace("run", "task", (stop,), system="python"))
     assert read.points()["orchtrace.runs.flagged"] == [(ABOUT, 1)]
 

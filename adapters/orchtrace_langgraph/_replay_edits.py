@@ -29,10 +29,16 @@ def edited(
         keeps: Channels of the state.
 
     Raises:
-        ReplayBlockedError: If it does not say which of several things it is.
+        ReplayBlockedError: If it does not say which of several things it is, or names none.
     """
     if isinstance(edit, Mapping):
         update = cast("Mapping[str, Any]", edit)
+        if update.keys() - keeps.keys():
+            msg = (
+                "an edit of what was written must name channels of the state, "
+                f"got {sorted(update.keys() - keeps.keys())}"
+            )
+            raise ReplayBlockedError(msg)
         return lambda channel: [update[channel]] if channel in update else None
     own = [(channel, value) for channel, value in writes if channel in keeps]
     if len(own) != 1:
@@ -44,6 +50,19 @@ def edited(
     ((name, value),) = own
     new = shaped(value, edit)
     return lambda channel: [new] if channel == name else None
+
+
+def added(writes: Sequence[tuple[str, Any]], edit: Any) -> frozenset[str]:
+    """Return the channels that an edit writes, and that were not written.
+
+    Example:
+        >>> added([("notes", ["old"])], {"draft": "new"})
+        frozenset({'draft'})
+    """
+    if not isinstance(edit, Mapping):
+        return frozenset()
+    update = cast("Mapping[str, Any]", edit)
+    return frozenset(update).difference(name for name, _ in writes)
 
 
 def shaped(value: Any, edit: Any) -> Any:

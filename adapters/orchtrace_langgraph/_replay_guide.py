@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from orchtrace_langgraph._causes import PUSH
 from orchtrace_langgraph._framework import COMMAND, find, is_a
 from orchtrace_langgraph._graphs import BRANCH
-from orchtrace_langgraph._replay_edits import edited, hides, instead_of
+from orchtrace_langgraph._replay_edits import added, edited, hides, instead_of
 from orchtrace_langgraph._replay_history import History, follow
 from orchtrace_langgraph._replay_nodes import READ, Turn
 from orchtrace_langgraph._replay_record import Facts, Record, Work
@@ -33,6 +33,13 @@ class _Hidden(NamedTuple):
     work: Work
     instead: Callable[[str], list[Any] | None]
     since: int
+    adds: frozenset[str] = frozenset()
+    """Channels that the work did not write, and that are written instead."""
+
+    @property
+    def channels(self) -> frozenset[str]:
+        """The channels that hold something else."""
+        return self.adds.union(name for name, _ in self.work.writes)
 
 
 class Replay:
@@ -216,8 +223,10 @@ class Replay:
                 self._hidden.setdefault(node, []).append(_Hidden(work, hides, step))
                 del player
             for player in players & self._change.edits.keys():
-                new = edited(work.writes, self._change.edits[player], self._facts.keeps)
-                self._hidden.setdefault(node, []).append(_Hidden(work, new, step))
+                edit = self._change.edits[player]
+                new = edited(work.writes, edit, self._facts.keeps)
+                adds = added(work.writes, edit)
+                self._hidden.setdefault(node, []).append(_Hidden(work, new, step, adds))
 
     def _hidden_from(self, node: str, step: int, *, is_sent: bool) -> list[_Hidden]:
         return [one for one in self._hidden.get(node, ()) if one.since < step or not is_sent]
@@ -228,7 +237,7 @@ class Replay:
         if is_sent and not self._facts.routes(node):
             return False
         hidden = self._hidden_from(node, step, is_sent=is_sent)
-        return any(self.history.is_held(one.work, node) for one in hidden)
+        return any(one.adds or self.history.is_held(one.work, node) for one in hidden)
 
     def _masked(self, turn: Turn, config: Mapping[str, Any]) -> Turn:
         """Return a turn in which a node reads the state without what is hidden from it."""
@@ -237,7 +246,7 @@ class Replay:
         hidden = self._hidden_from(node, step, is_sent=is_sent)
         if not hidden:
             return turn
-        names = {name for one in hidden for name, _ in one.work.writes} & self._facts.keeps.keys()
+        names = {name for one in hidden for name in one.channels} & self._facts.keeps.keys()
         since = min(self._first, *(one.work.step for one in hidden))
         others = {n: self.history.channel(n, _hide_in(hidden, n), since) for n in names}
         read = _reader(config["configurable"][READ], others)

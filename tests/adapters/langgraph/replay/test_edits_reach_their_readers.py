@@ -12,12 +12,14 @@ from orchtrace_otel.testing import Captured
 from tests.adapters.langgraph.replay.teams import (
     LETTERS,
     Calls,
+    State,
     Update,
     fan_out,
     has_both,
     in_a_row,
     ran,
     research,
+    says,
 )
 
 
@@ -93,3 +95,22 @@ def test_agents_are_edited_by_what_they_write_or_by_a_function(
     )
     assert [effect.value for effect in found.effects] == [-1.0, 0.0]
     assert "ann" not in calls.taken()
+
+
+def test_a_message_is_edited_to_say_what_was_not_written(traced: Captured) -> None:
+    """A reader finds it in the channel that the edit names; one that is not there blocks."""
+
+    def writer(state: State) -> Update:
+        return {"answer": " ".join([*state["findings"], *state.get("notes", [])])}
+
+    trace, target = ran(traced, in_a_row({"ann": says("red"), "writer": writer}))
+    found = orchtrace.counterfactual(
+        trace,
+        target,
+        method="edits",
+        alternatives={Slot("ann", "writer", 1): [{"notes": ["blue"]}, {"note": ["blue"]}]},
+        score=has_both,
+        replays=2,
+    )
+    assert [effect.value for effect in found.effects] == [1.0, None]
+    assert found.effects[1].lost == {"blocked": 1}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from itertools import compress
+from operator import lt
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, overload
 
 from orchtrace_otel.rewards.answer import find_answer, is_stop_useful
@@ -17,7 +18,7 @@ from orchtrace_otel.rewards.tokens import read_tokens
 from orchtrace_otel.rewards.upstream import Upstream, reaching, walk
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from typing import Self
 
     from orchtrace_otel.model import Event, Trace
@@ -176,6 +177,24 @@ class Facts:
             for cause in causes:
                 found[cause].append(place)
         return found
+
+    @_once
+    def depths(self) -> Sequence[int]:
+        """Events on the longest way of causes to each, itself included; 0 behind a cycle."""
+        graph, depths = self.graph, [0] * len(self.events)
+        for place in graph.order:
+            depths[place] = 1 + max([depths[cause] for cause in graph.causes[place]], default=0)
+        return depths
+
+    def in_order(self, places: Iterable[int]) -> Sequence[int]:
+        """Positions in order of time; of one moment causes come before what they led to."""
+        events = self.events
+        found = sorted(places, key=lambda at: (events[at].t, events[at].id))
+        times = [events[at].t for at in found]
+        if all(map(lt, times, times[1:])):
+            return found  # where clocks are fine, and nobody needs to ask for causes
+        depths = self.depths
+        return sorted(found, key=lambda at: (events[at].t, depths[at], events[at].id))
 
     @_once
     def outcome(self) -> Outcome | None:

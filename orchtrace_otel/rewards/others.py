@@ -144,10 +144,7 @@ def _given_to(facts: Facts, place: int) -> str | None:
 
 def _in_order(facts: Facts, given: Mapping[int, object]) -> Sequence[int]:
     """Positions in order of time; of one moment lives end first, then work is given, then done."""
-    graph, events = facts.graph, facts.events
-    depths = [0] * len(events)  # causes come before what they led to
-    for place in graph.order:
-        depths[place] = 1 + max([depths[cause] for cause in graph.causes[place]], default=0)
+    graph, events, depths = facts.graph, facts.events, facts.depths
     kinds = [0 if event.type == "despawn" else 2 for event in events]
     for place in given:
         kinds[place] = 1

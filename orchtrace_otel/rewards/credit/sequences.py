@@ -13,7 +13,6 @@ from orchtrace_otel.model import items_of
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from orchtrace_otel.model import Event
     from orchtrace_otel.rewards.facts import Facts
 
 
@@ -71,12 +70,11 @@ def gae(
     return found
 
 
-def steps(facts: Facts) -> list[int]:
+def steps(facts: Facts) -> Sequence[int]:
     """Positions of the events that LLM calls led to, by time; of all where none is known."""
     events = facts.events
     acted = [place for place, event in enumerate(events) if items_of(event, "turns")]
-    chosen = acted or list(range(len(events)))
-    return sorted(chosen, key=lambda place: _when(events[place]))
+    return facts.in_order(acted or range(len(events)))
 
 
 def credit_to_go(facts: Facts, gamma: float = 1.0) -> dict[str, float] | None:
@@ -106,7 +104,3 @@ def credit_by_gae(
 
 def _at_the_end(value: float, count: int) -> list[float]:
     return [0.0] * (count - 1) + [value] if count else []
-
-
-def _when(event: Event) -> tuple[float, str]:
-    return event.t, event.id

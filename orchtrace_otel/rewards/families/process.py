@@ -8,6 +8,7 @@ from typing import Final, Literal
 
 from orchtrace_otel.model import Reward, Trace
 from orchtrace_otel.rewards.contract import reward
+from orchtrace_otel.rewards.facts import Facts
 from orchtrace_otel.rewards.groups import EPSILON, Group
 
 LEAST_SAMPLES: Final = 3
@@ -48,9 +49,8 @@ def progress_rewards(
         wanted, held = required(trace), checked(trace)
         before: Collection[str] = ()
         found: list[Reward] = []
-        for event in sorted(trace.events, key=lambda event: (event.t, event.id)):
-            if event.id not in held:
-                continue
+        places = [at for at, event in enumerate(trace.events) if event.id in held]
+        for event in [trace.events[at] for at in Facts(trace).in_order(places)]:
             value = progress(before, held[event.id], wanted)
             before = held[event.id]
             if value is not None:

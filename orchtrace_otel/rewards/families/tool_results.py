@@ -35,7 +35,7 @@ def results_of_others(
     tools = {_text(events[at], "tool") for at in calls}
     left, found = set(answers), dict[int, int | None]()
     waiting: dict[int, list[int]] = {}
-    for place in sorted(calls, key=lambda at: _when(events[at])):
+    for place in facts.in_order(calls):
         led = [at for at in facts.effects[place] if at in answers]
         fitting = [at for at in led if _fits(events[place], events[at], tools)]
         if fitting:
@@ -87,10 +87,9 @@ def _in_turn(
     has_ids = any(_text(events[at], "tool_call_id") is not None for at in left)
     lines: defaultdict[_Sign, deque[int]] = defaultdict(deque)
     found: dict[int, int] = {}
-    # At one time calls come first, as their type does.
-    for place in sorted(
-        (*waiting, *left), key=lambda at: (events[at].t, events[at].type, events[at].id)
-    ):
+    ordered = facts.in_order((*waiting, *left))
+    # Of one moment, calls come first.
+    for place in sorted(ordered, key=lambda at: (events[at].t, events[at].type)):
         event = events[place]
         if event.type == "tool_call":
             for sign in _signs_of_call(event, has_ids=has_ids):

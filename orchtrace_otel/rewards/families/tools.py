@@ -131,9 +131,9 @@ def read_uses(facts: Facts, changing: Collection[str] = ()) -> Iterator[ToolUse]
     useful = facts.useful if facts.is_causal else None
     seen: dict[tuple[str | None, str | None], tuple[Event, int]] = {}
     changes, is_timed = 0, facts.is_timed
-    calls = zip(facts.by_type.get("tool_call", ()), facts.share(results), strict=True)
-    for place, at in sorted(calls, key=lambda call: (events[call[0]].t, events[call[0]].id)):
-        call = events[place]
+    calls = dict(zip(facts.by_type.get("tool_call", ()), facts.share(results), strict=True))
+    for place in facts.in_order(calls):
+        call, at = events[place], calls[place]
         keys = call.keys
         result = None if at is None else events[at]
         succeeded = result is not None and closed_well(result)
@@ -195,9 +195,9 @@ def results(facts: Facts) -> Sequence[int | None]:
 
 def called(facts: Facts) -> Mapping[int, int]:
     """Position of the call that each result is of, the earliest of several; likewise."""
-    calls = zip(facts.by_type.get("tool_call", ()), facts.share(results), strict=True)
-    ordered = sorted(calls, key=lambda call: _when(facts.events[call[0]]), reverse=True)
-    return {at: place for place, at in ordered if at is not None}
+    calls = dict(zip(facts.by_type.get("tool_call", ()), facts.share(results), strict=True))
+    ordered = [(calls[place], place) for place in reversed(facts.in_order(calls))]
+    return {at: place for at, place in ordered if at is not None}
 
 
 def repeats(facts: Facts) -> Mapping[int, bool | None]:
@@ -278,10 +278,6 @@ def by_tool(trace: Trace) -> dict[str, dict[str, Any]]:
                 counts[name] = sum(values)
         found[tool] = counts
     return found
-
-
-def _when(event: Event) -> tuple[float, str]:
-    return event.t, event.id
 
 
 def _mean(values: Values) -> float | None:

@@ -10,6 +10,7 @@ from typing import Final, NamedTuple, cast
 
 from orchtrace_otel.model import Reward, Trace, is_number
 from orchtrace_otel.rewards.contract import reward
+from orchtrace_otel.rewards.facts import Facts
 
 _HALF: Final = 0.5
 
@@ -40,10 +41,8 @@ def verdict_rewards(component: str = "verdict") -> Callable[[Trace], Sequence[Re
     @reward(family="R6", unit="message", estimator="judge", version="1")
     def verdict_change(trace: Trace) -> Sequence[Reward]:
         held = _verdicts(trace, component)
-        judged = sorted(
-            (event for event in trace.events if event.id in held),
-            key=lambda event: (event.t, event.id),
-        )
+        places = [at for at, event in enumerate(trace.events) if event.id in held]
+        judged = [trace.events[at] for at in Facts(trace).in_order(places)]
         changes = verdict_changes([held[event.id] for event in judged])
         return [
             Reward(

@@ -12,6 +12,7 @@ from orchtrace_otel.rewards import Facts, find_outcome, score
 from orchtrace_otel.rewards.credit import assign, by_unit, credit_to_go
 from orchtrace_otel.rewards.credit.targets import roles
 from orchtrace_otel.rewards.families.outcome import Price, net_outcome
+from orchtrace_otel.rewards.families.process import progress_rewards
 from orchtrace_otel.rewards.families.tools import ToolWeights, tool_rewards
 from orchtrace_otel.rewards.families.verifier import verdict_rewards
 
@@ -207,3 +208,26 @@ def test_steps_are_all_events_where_no_event_names_the_turns_that_led_to_it():
     """A count of turns is no list of them."""
     found = trace(("a", 0, "message", "A", {"turns": 2}), ("z", 1, "return", "A", {}))
     assert credit_to_go(Facts(found), gamma=0.5) == {"a": 0.5, "z": 1}
+
+
+def test_of_one_moment_causes_come_first_whatever_their_ids():
+    """Clocks of others may tick once a second: e9 led to e10."""
+    rows = [
+        ("e8", 3, "message", "A", {"rewards": {"verdict": 0.25}, "turns": ["t1"]}),
+        ("e9", 3, "message", "A", {"rewards": {"verdict": 0.5}, "turns": ["t2"]}),
+        ("e10", 3, "message", "A", {"rewards": {"verdict": 0.125}, "turns": ["t3"]}),
+        ("z", 4, "return", "A", {}),
+    ]
+    found = trace(*rows, chain="e8 e9 e10 z")
+    changes = {one.target: one.value for one in verdict_rewards()(found)}
+    assert changes == {"e9": 0.25, "e10": -0.375}
+    assert credit_to_go(Facts(found), gamma=0.5) == {"e8": 0.25, "e9": 0.5, "e10": 1}
+    held = {"e8": {"a"}, "e9": {"a", "b"}, "e10": {"b"}}
+    made = progress_rewards(lambda _: held, lambda _: {"a", "b"})(found)
+    assert [(one.target, one.value) for one in made] == [("e8", 0.5), ("e9", 0.5), ("e10", -0.5)]
+
+
+def test_of_one_moment_the_call_that_led_to_another_is_not_the_repeated_one():
+    calls = [call(name, 0, "A", "find", content_ref="q", status="ok") for name in ("e9", "e10")]
+    scored = score(trace(*calls, chain="e9 e10"))
+    assert [event["rewards"]["tool_repeated"] for event in scored.events] == [0, -1]

@@ -172,4 +172,4 @@ def _record(recorded: Recorded, trace: Trace, names: Sequence[str]) -> Record:
     if given is None:
         return of_content(trace, names, recorded.store)
     messages = given.messages if isinstance(given, TaskResult) else given
-    return of_messages(messages, names)
+    return of_messages(messages, trace, names)

@@ -72,8 +72,10 @@ class Record:
                 turn.slot = Slot(turn.speaker, BROADCAST, counts[turn.speaker])
 
 
-def of_messages(messages: Sequence[Any], names: Sequence[str]) -> Record:
+def of_messages(messages: Sequence[Any], trace: Trace, names: Sequence[str]) -> Record:
     """Read a run off the messages of its `TaskResult`.
+
+    A task may hold messages in the names of participants; the trace tells how many they said.
 
     Raises:
         ConfigError: If it does not begin with the task.
@@ -81,15 +83,18 @@ def of_messages(messages: Sequence[Any], names: Sequence[str]) -> Record:
     task: list[BaseChatMessage] = []
     turns: list[Spoken] = []
     inner: defaultdict[str, list[BaseAgentEvent]] = defaultdict(list)
+    given = Counter(str(one.source) for one in messages if not isinstance(one, BaseAgentEvent))
+    given.subtract(event.agent for event in trace.events if event.get("channel") == _GROUP)
     for message in messages:
         source = str(message.source)
-        if isinstance(message, BaseAgentEvent):
+        if not turns and given[source] > 0 and isinstance(message, BaseChatMessage):
+            given[source] -= 1
+            task.append(message)
+        elif isinstance(message, BaseAgentEvent):
             inner[source].append(message)
         elif source in names:
             said_at = message.created_at.timestamp()
             turns.append(Spoken(source, message, inner.pop(source, []), said_at=said_at))
-        elif not turns:
-            task.append(message)
     if not task or not turns:
         msg = "the messages of a run must begin with its task; run with output_task_messages=True"
         raise ConfigError(msg)

@@ -4,9 +4,11 @@ import asyncio
 import json
 from typing import Any
 
+import pytest
 from autogen_agentchat.agents import AssistantAgent
 from autogen_agentchat.base import TaskResult
 from autogen_agentchat.conditions import MaxMessageTermination
+from autogen_agentchat.messages import TextMessage
 from autogen_agentchat.teams import RoundRobinGroupChat
 from autogen_ext.models.replay import ReplayChatCompletionClient
 
@@ -77,3 +79,27 @@ def test_a_run_that_went_on_from_another_is_rebuilt_from_its_state(traced, cast)
         traced.traces[-1], target, LETTERS[2:], score=score, replays=2, workers=1
     )
     assert answers == [writer, "first red blue green second red blue"]
+
+
+@pytest.mark.parametrize("names", [("user", "bob"), ("bob", "user")])
+def test_a_task_may_be_in_the_names_of_participants(traced, cast, names) -> None:
+    """As a dialogue that goes on, or where an agent is called what a task's source is called."""
+
+    def build() -> RoundRobinGroupChat:
+        team = [cast.agent(name, name.upper()) for name in names]
+        return RoundRobinGroupChat([*team, cast.agent("writer", joins)], max_turns=3)
+
+    task = [TextMessage(content=word, source=word) for word in ("user", "bob")]
+    result = asyncio.run(build().run(task=task))
+    said: list[list[str]] = []
+
+    def score(replayed: TaskResult) -> float:
+        said.append([str(one.content) for one in replayed.messages])
+        return 1.0
+
+    target = Recorded(team=build, messages=result)
+    letter = Slot("bob", "broadcast", 1)
+    orchtrace.counterfactual(traced.traces[-1], target, [letter], score=score, replays=2, workers=1)
+    first, second = (name.upper() for name in names)
+    assert said[0] == ["user", "bob", first, second, f"user bob {first} {second}"]
+    assert said[1] == [one.replace(" BOB", "").replace("BOB", "") for one in said[0]]

@@ -13,7 +13,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from orchtrace_otel._guard import guarded
 from orchtrace_otel.exporter import TraceExporter, waiting_in
@@ -24,6 +24,10 @@ from orchtrace_otel.own_thread import OwnThread
 
 Parcel: TypeAlias = Finished | tuple[str, Reward]
 """A finished run, or a late reward with the id of its run."""
+
+
+_MOST_OF_IT: Final = 0.75
+"""Share of the time that is left at the end which one exporter may take where others follow."""
 
 
 def _reason(error: BaseException) -> str:
@@ -202,7 +206,7 @@ class Delivery:
         for exporter in self._exporters:
             kind = type(exporter).__name__
             try:
-                exporter.flush(max(request.end - time.monotonic(), 0))
+                exporter.flush(self._time_for(exporter, request))
             except BaseException as error:  # noqa: BLE001 - see _pass_on
                 self._pass_on(error)
                 request.is_fine = False
@@ -212,6 +216,12 @@ class Delivery:
         with self._mutex:
             request.is_done = True
             self._changed.notify_all()
+
+    def _time_for(self, exporter: TraceExporter, request: _Request) -> float:
+        """Return how long an exporter may take; who waits for a server leaves the others time."""
+        left = max(request.end - time.monotonic(), 0)
+        is_last = request.leaving is None or exporter is self._exporters[-1]
+        return left if is_last else left * _MOST_OF_IT
 
     def _let_go(self, exporter: TraceExporter, request: _Request) -> None:
         try:

@@ -50,6 +50,21 @@ def test_an_exporter_that_is_not_done_in_time_is_told_of() -> None:
     wait_for(lambda: "shutdown" in seldom.calls)
 
 
+def test_an_exporter_that_takes_all_its_time_leaves_some_to_the_others() -> None:
+    """One that waits for a server that does not answer costs files beside it nothing."""
+
+    class Waits(Collected):
+        def flush(self, timeout_s: float) -> None:
+            threading.Event().wait(timeout_s)
+
+    file = Collected()
+    delivery, losses = delivery_to(Waits(), file)
+    delivery.put(finished("0"))
+    delivery.shutdown(4)
+    assert losses == {}
+    assert (file.taken, file.calls) == (["0"], ["flush", "shutdown"])
+
+
 def test_traces_after_the_shutdown_are_counted() -> None:
     """Nobody takes them any more, and a second shutdown does nothing."""
     exporter = Collected()

@@ -3,17 +3,13 @@
 import asyncio
 import gc
 
-import autogen_agentchat
 import pytest
 from autogen_agentchat.agents import SocietyOfMindAgent
 from autogen_agentchat.conditions import FunctionalTermination, MaxMessageTermination
 from autogen_agentchat.messages import TextMessage
 from autogen_agentchat.teams import RoundRobinGroupChat, SelectorGroupChat
 
-has_nested_teams = pytest.mark.skipif(
-    autogen_agentchat.__version__.startswith("0.6"),
-    reason="before 0.7 a team could not take part in a team",
-)
+from tests.adapters.autogen.versions import has_nested_teams
 
 
 @has_nested_teams

@@ -30,6 +30,7 @@ from opentelemetry.sdk.trace.sampling import (
 import orchtrace_otel as orchtrace
 from orchtrace_otel import spans
 from orchtrace_otel.testing import capture
+from tests.adapters.autogen.versions import has_nested_teams
 
 
 def _said(result) -> list[str]:
@@ -170,6 +171,7 @@ class _Asking(BaseChatAgent):
     async def on_reset(self, cancellation_token) -> None: ...
 
 
+@has_nested_teams
 @pytest.mark.parametrize("around", [lambda work: work, orchtrace.team("office")])
 def test_a_team_on_the_hosts_runtime_begins_no_runs_in_one_that_is_sampled_out(
     around, plain
@@ -201,6 +203,7 @@ def test_a_team_on_the_hosts_runtime_begins_no_runs_in_one_that_is_sampled_out(
     assert len(sampler.roots) == 1
 
 
+@has_nested_teams
 def test_a_team_on_the_hosts_runtime_begins_no_runs_where_instrumentation_is_suppressed(
     traced, plain
 ) -> None:

@@ -287,7 +287,7 @@ def _trace_async_generator(
             try:
                 sent = yield item
             except BaseException as thrown:  # noqa: BLE001 - handed on to the host's generator
-                step = functools.partial(_athrow, inner, thrown)
+                step = functools.partial(athrow, inner, thrown)
             else:
                 step = functools.partial(inner.asend, sent)
 
@@ -300,7 +300,7 @@ def _leave(plan: Plan, call: Scope | None, token: Any, error: BaseException | No
         close_call(plan, call, None, error)
 
 
-async def _athrow(inner: AsyncGenerator[Any, Any], thrown: BaseException) -> Any:
+async def athrow(inner: AsyncGenerator[Any, Any], thrown: BaseException) -> Any:
     """Throw into an async generator; a close that it accepts ends it.
 
     It may be closed already: a loop that ends closes this one and ours at once.

@@ -10,6 +10,8 @@ from typing import Any
 
 from opentelemetry.context import Context, attach, detach
 
+from orchtrace_otel.wrapping import athrow
+
 Function = Callable[..., Any]
 Opener = Callable[[], "Call | None"]
 
@@ -99,7 +101,7 @@ async def _drive(open_call: Opener, inner: AsyncGenerator[Any, Any]) -> AsyncGen
             sent = yield item
         except BaseException as thrown:  # noqa: BLE001 - handed on to the host's stream
             left = thrown if isinstance(thrown, GeneratorExit) else None
-            step = functools.partial(_throw, inner, thrown)
+            step = functools.partial(athrow, inner, thrown)
         else:
             step = functools.partial(inner.asend, sent)
 
@@ -123,14 +125,3 @@ def _restore(token: Token[Context], error: BaseException | None) -> None:
         return
     with suppress(ValueError):
         token.var.reset(token)
-
-
-async def _throw(inner: AsyncGenerator[Any, Any], thrown: BaseException) -> Any:
-    """Throw into the host's stream; a close that it accepts ends it."""
-    try:
-        if isinstance(thrown, GeneratorExit):
-            await inner.aclose()
-            raise thrown
-        return await inner.athrow(thrown)
-    finally:
-        del thrown  # it holds this frame

@@ -77,7 +77,7 @@ def net_of_cost(
 
 
 def _tokens(facts: Facts) -> float | None:
-    """All tokens of a run: those of its events, or what the run says of itself, if it is more."""
+    """All tokens of a run: those of its events, else those that it says of itself."""
     counted = read_run(facts).tokens
     trace = facts.trace
     if counted is not None or (trace.metrics or {}).get("turns_without_usage"):

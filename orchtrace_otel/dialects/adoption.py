@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 
 from orchtrace_otel import attributes as a
 from orchtrace_otel.builder import Foreign, SpanRecord, build, distinct
+from orchtrace_otel.dialects.clocks import settle
 from orchtrace_otel.dialects.flow import Back, Flow
 from orchtrace_otel.dialects.handoffs import match
 from orchtrace_otel.dialects.owners import find_owners
@@ -72,7 +73,8 @@ def adopt(trace_id: str, records: Iterable[SpanRecord]) -> Adopted | None:
     kinds = {record.foreign.kind for record in by_id.values() if record.foreign is not None}
     if _OF_RUNS.isdisjoint(kinds) and not {"step", "turn"} <= kinds:
         return None  # calls of models alone, a chain without one, a definition: no team at work
-    return _Adoption(trace_id, Scene(by_id)).adopted(("duplicate_spans",) if differing else ())
+    scene = Scene(settle(by_id))
+    return _Adoption(trace_id, scene).adopted(("duplicate_spans",) if differing else ())
 
 
 class _Adoption:

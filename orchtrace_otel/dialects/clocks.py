@@ -1,0 +1,47 @@
+"""Times of spans whose beginnings are whole milliseconds, as JavaScript's SDK writes them.
+
+It takes the wall clock, in milliseconds, as a span begins, and adds how long the span took,
+exactly. So each of its spans lies up to a millisecond before its time: what followed at once
+seems to begin before the end of what led to it, and children seem to outlive their parents.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Final
+
+from orchtrace_otel.builder import SpanRecord
+from orchtrace_otel.dialects.scene import ACTIVATIONS
+
+_GRAIN: Final = 1_000_000
+
+
+def settle(by_id: Mapping[str, SpanRecord]) -> Mapping[str, SpanRecord]:
+    """Return the spans with ends that agree with beginnings, where these are of a coarse clock.
+
+    An end counts in whole milliseconds, too: then it is never later than what followed it. Only
+    where the span began in the same one it stays, for what lies in there has no order. A parent
+    ends no earlier than its child that seems to outlive it by less than the grain.
+    """
+    if any(record.start % _GRAIN for record in by_id.values()):
+        return by_id
+    ends = {key: _end(record) for key, record in by_id.items()}
+    for key in sorted(ends, key=lambda key: (-ends[key], key)):
+        end, above = ends[key], by_id.get(by_id[key].parent_id or "")
+        while above is not None and ends[above.span_id] < end < above.end + _GRAIN:
+            ends[above.span_id] = end
+            above = by_id.get(above.parent_id or "")
+    settled = (replace(record, end=ends[key]) for key, record in by_id.items())
+    return {record.span_id: record for record in sorted(settled, key=_place)}
+
+
+def _end(record: SpanRecord) -> int:
+    whole = record.end - record.end % _GRAIN
+    return whole if whole > record.start else record.end
+
+
+def _place(record: SpanRecord) -> tuple[int, bool, int, str]:
+    """Of what began in one millisecond an agent comes first, then what was done first."""
+    is_within = record.foreign is None or record.foreign.kind not in ACTIVATIONS
+    return record.start, is_within, record.end, record.span_id

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 from pathlib import Path
@@ -39,6 +40,12 @@ class Traces(ParamType):
         if value == "-":
             return (STDIN,)
         path = Path(str(value))
+        if is_elsewhere(value):
+            msg = (
+                f"must be a file or folder of this machine, got {value!r}; `orchtrace convert` "
+                f"makes lines of a folder of Parquet behind a URL"
+            )
+            self.fail(msg, param, ctx)
         if not path.exists():
             self.fail(f"there is no {str(path)!r}; `orchtrace demo` makes a first file", param, ctx)
         if not path.is_dir():
@@ -56,6 +63,37 @@ class Traces(ParamType):
         if not files:
             self.fail(f"no *.jsonl in the folder {str(path)!r}; {_how(path)}", param, ctx)
         return files
+
+
+class Target(click.Path):
+    """A file or folder of this machine that is written."""
+
+    def convert(
+        self,
+        value: str | os.PathLike[str],
+        param: click.Parameter | None,
+        ctx: click.Context | None,
+    ) -> str | bytes | os.PathLike[str]:
+        """Return its path, or fail as a wrong usage."""
+        if is_elsewhere(value):
+            self.fail(f"must be a path of this machine, got {value!r}", param, ctx)
+        return super().convert(value, param, ctx)
+
+
+def known(_: click.Context, __: click.Parameter, value: float | None) -> float | None:
+    """Refuse NaN, which is neither below nor above anything."""
+    if value is not None and math.isnan(value):
+        msg = f"{value} is no number"
+        raise click.BadParameter(msg)
+    return value
+
+
+def is_elsewhere(value: object) -> bool:
+    """Whether a path is none of this machine: a URL, or nothing, as of a variable that is unset.
+
+    Nothing would be the current folder, and of a URL a folder `s3:` would be made there.
+    """
+    return value == "" or "://" in str(value)
 
 
 def _how(folder: Path) -> str:

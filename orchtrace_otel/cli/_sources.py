@@ -31,7 +31,7 @@ class Place(ParamType):
         text = str(value)
         if text == "-":
             return str(STDIN)
-        if "://" not in text and not Path(text).exists():
+        if not text or ("://" not in text and not Path(text).exists()):
             self.fail(f"there is no {text!r}; `orchtrace demo` makes a first file", param, ctx)
         return text
 
@@ -50,7 +50,7 @@ class Store(ParamType):
         """Return where it is, or fail as a wrong usage: what is not there is no empty store."""
         text = str(value)
         folder = Path(text).expanduser()
-        if "://" not in text and not folder.is_dir():
+        if not text or ("://" not in text and not folder.is_dir()):
             msg = f"there is no folder {text!r}; a run with content on makes a store"
             self.fail(msg, param, ctx)
         if "://" not in text and not any((folder / part).exists() for part in _OF_A_STORE):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import math
 import os
 import sys
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 import click
 
 from orchtrace_otel.cli._console import tell
+from orchtrace_otel.cli._files import is_elsewhere, known
 from orchtrace_otel.errors import ConfigError, MissingDependencyError
 
 if TYPE_CHECKING:
@@ -31,13 +31,6 @@ _MIB: Final = 2**20
 _FILE: Final = click.Path(path_type=Path, exists=True, dir_okay=False)
 _SECONDS: Final = click.FloatRange(min=0)
 _AMOUNT: Final = click.IntRange(min=1)
-
-
-def _known(_: click.Context, __: click.Parameter, value: float) -> float:
-    if math.isnan(value):
-        msg = f"{value} is no number"
-        raise click.BadParameter(msg)
-    return value
 
 
 def _bound(
@@ -83,7 +76,7 @@ def _bound(
     "--grace",
     default=10.0,
     type=_SECONDS,
-    callback=_known,
+    callback=known,
     show_default=True,
     help="Seconds from a run's root to its end; exporters of other processes are late.",
 )
@@ -91,7 +84,7 @@ def _bound(
     "--idle",
     default=600.0,
     type=_SECONDS,
-    callback=_known,
+    callback=known,
     show_default=True,
     help="Seconds of silence that end a run without a root.",
 )
@@ -99,7 +92,7 @@ def _bound(
     "--keep-hours",
     default=24.0,
     type=_SECONDS,
-    callback=_known,
+    callback=known,
     show_default=True,
     help="Hours for which stored runs take late spans.",
 )
@@ -175,7 +168,7 @@ def _options(given: dict[str, Any]) -> Options:
 
 
 def _folder(text: str) -> Path:
-    if "://" in text:
+    if is_elsewhere(text):
         msg = (
             f"--store must be a folder of this machine, got {text!r}; collect into one, then "
             f"`orchtrace convert` from there"

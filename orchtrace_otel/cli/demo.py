@@ -26,6 +26,7 @@ from orchtrace_otel.cli._console import (
     tell_text,
 )
 from orchtrace_otel.cli._endpoints import cannot_connect, without_password
+from orchtrace_otel.cli._files import Target
 from orchtrace_otel.cli._summary import summarise, table
 from orchtrace_otel.errors import ConfigError, MissingDependencyError
 from orchtrace_otel.exporter import open_exporter
@@ -64,7 +65,7 @@ class _Collected:
     "folder",
     default="orchtrace-data",
     show_default=True,
-    type=click.Path(file_okay=False, path_type=Path),
+    type=Target(file_okay=False, path_type=Path),
     metavar="DIR",
     help="Where traces.jsonl is written; a second demo appends.",
 )

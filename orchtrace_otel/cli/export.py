@@ -17,6 +17,7 @@ from orchtrace_otel.cli._console import (
     print_error,
     tell,
 )
+from orchtrace_otel.cli._files import Target, known
 from orchtrace_otel.cli._sources import Place, Store, read_places
 from orchtrace_otel.cli._summary import counted
 from orchtrace_otel.datasets import Job, Report, export, known_writers
@@ -43,9 +44,7 @@ def _formats() -> str:
 @click.command("export", short_help="Make a data set that a trainer loads.")
 @click.argument("places", nargs=-1, required=True, type=Place(), metavar="IN...")
 @click.option("--to", "format", required=True, metavar="FORMAT", help=f"One of: {_formats()}.")
-@click.option(
-    "--out", metavar="DIR", type=click.Path(path_type=Path), help="A new or an empty folder."
-)
+@click.option("--out", metavar="DIR", type=Target(path_type=Path), help="A new or an empty folder.")
 @click.option(
     "--content",
     type=Store(),
@@ -53,8 +52,22 @@ def _formats() -> str:
     help="Folder or URL of the content; ORCHTRACE_STORE.",
 )
 @click.option("--reward", metavar="NAME", help="The reward that labels and ranks.")
-@click.option("--min-reward", "least", type=float, metavar="X", help="Labels below it are out.")
-@click.option("--max-reward", "most", type=float, metavar="X", help="Labels above it are out.")
+@click.option(
+    "--min-reward",
+    "least",
+    type=float,
+    callback=known,
+    metavar="X",
+    help="Labels below it are out.",
+)
+@click.option(
+    "--max-reward",
+    "most",
+    type=float,
+    callback=known,
+    metavar="X",
+    help="Labels above it are out.",
+)
 @click.option("--since", metavar="TIME", help="Runs that began before it are out; ISO 8601, UTC.")
 @click.option("--until", metavar="TIME", help="Runs that began at it or later are out.")
 @click.option("--agent", "agents", multiple=True, metavar="NAME", help="Only this agent's calls.")
@@ -175,6 +188,11 @@ _SETS: Final = {
     "topologies": "a topology",
 }
 """Filters by words, and what a word of each names."""
+_RANGES: Final = (
+    ("--min-reward", "least", "--max-reward", "most"),
+    ("--since", "since", "--until", "until"),
+)
+"""Filters from one option to another, and what each is to the job."""
 
 
 def _job(given: Mapping[str, Any]) -> Job:
@@ -188,6 +206,10 @@ def _job(given: Mapping[str, Any]) -> Job:
         "judges": frozenset(given["judges"]) or JUDGES,
         "settings": _settings(given["settings"]),
     }
+    for low, least, high, most in _RANGES:
+        if None not in (chosen[least], chosen[most]) and chosen[least] > chosen[most]:
+            msg = f"must not be above {high}, got {given[least]} and {given[most]}"
+            raise click.BadParameter(msg, param_hint=low)
     return Job(**chosen)
 
 

@@ -19,7 +19,7 @@ from orchtrace_otel.cli._console import (
     tell,
     tell_text,
 )
-from orchtrace_otel.cli._files import Traces, can_write
+from orchtrace_otel.cli._files import Target, Traces, can_write
 from orchtrace_otel.cli._reading import Reading
 from orchtrace_otel.rewards.stopping.model import StopValue
 from orchtrace_otel.rewards.stopping.points import Course, Point, read_course
@@ -65,7 +65,7 @@ def command() -> None:
     "--out",
     "target",
     required=True,
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=Target(dir_okay=False, path_type=Path),
     metavar="MODEL",
     help="Where the model is written, as JSON.",
 )

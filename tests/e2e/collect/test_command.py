@@ -77,12 +77,13 @@ def test_a_store_that_cannot_be_written_is_told_in_a_line(tmp_path: Path) -> Non
         assert "--store must be a folder to write" in done.stderr
 
 
-def test_a_store_that_is_a_url_is_told_in_a_line() -> None:
-    """A folder `s3:` was made here, and filled."""
-    done = collect("--store", "s3://bucket/runs", "--http", "127.0.0.1:0", "--grpc", "none")
+@pytest.mark.parametrize("store", ["s3://bucket/runs", ""])
+def test_a_store_that_is_no_folder_of_this_machine_is_told_in_a_line(store: str) -> None:
+    """A folder `s3:` was made here, and filled; nothing, as of an unset variable, was here."""
+    done = collect("--store", store, "--http", "127.0.0.1:0", "--grpc", "none")
     assert (done.returncode, done.stderr) == (
         2,
-        "error: --store must be a folder of this machine, got 's3://bucket/runs'; collect into "
+        f"error: --store must be a folder of this machine, got {store!r}; collect into "
         "one, then `orchtrace convert` from there\n",
     )
 

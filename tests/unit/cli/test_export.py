@@ -53,3 +53,22 @@ def test_what_no_run_has_is_told(tmp_path: Path, option: str, word: str, said: s
     found = CliRunner().invoke(export.command, [str(tmp_path / "runs.jsonl"), *options])
     told = [line for line in found.output.splitlines() if "no run has" in line]
     assert told == [said] * bool(said)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (
+            "--min-reward 2 --max-reward 1",
+            "--min-reward: must not be above --max-reward, got 2.0 and 1.0",
+        ),
+        ("--since 2026-12 --until 2026-11-01", "--since: needs a time such as 2026-11-29"),
+        ("--since 2026-12-01 --until 2026-11-01", "--until, got 2026-12-01 and 2026-11-01"),
+        ("--max-reward nan", "nan is no number"),
+    ],
+)
+def test_what_is_wrong_with_options_is_said_in_their_words(options: str, said: str) -> None:
+    """Not in those of the job that is made of them."""
+    found = CliRunner().invoke(export.command, [".", "--to", "hf", "--dry-run", *options.split()])
+    assert found.exit_code == 2
+    assert said in found.output

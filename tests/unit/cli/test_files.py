@@ -86,3 +86,38 @@ def test_a_folder_without_traces_says_how_some_come_into_it(tmp_path: Path) -> N
     (tmp_path / ".collect.lock").touch()
     with pytest.raises(click.BadParameter, match="writes a run there --grace seconds after it"):
         Traces().convert(str(tmp_path), None, None)
+
+
+@pytest.mark.parametrize("elsewhere", ["", "s3://bucket/runs"])
+@pytest.mark.parametrize(
+    ("words", "must"),
+    [
+        ("show @", "must be a file or folder of this machine"),
+        ("validate @", "must be a file or folder of this machine"),
+        ("demo --out @", "must be a path of this machine"),
+        ("export . --to hf --out @", "must be a path of this machine"),
+        ("stop fit traces.jsonl --cost 1 --out @", "must be a path of this machine"),
+    ],
+)
+def test_what_is_no_place_of_this_machine_is_refused(
+    elsewhere: str, words: str, must: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing, as of a variable that is unset, is not the current folder; a URL is none in it."""
+    (tmp_path / "traces.jsonl").write_bytes(lines((0, 0)))
+    monkeypatch.chdir(tmp_path)
+    given = [elsewhere if word == "@" else word for word in words.split()]
+    done = CliRunner().invoke(group, given)
+    assert done.exit_code == 2
+    assert f"{must}, got {elsewhere!r}" in done.output
+    assert [file.name for file in tmp_path.iterdir()] == ["traces.jsonl"]
+
+
+@pytest.mark.parametrize("words", ["convert @ --to jsonl:more/", "content ls @"])
+def test_nothing_is_no_place(words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where a URL may be given, too."""
+    (tmp_path / "traces.jsonl").write_bytes(lines((0, 0)))
+    (tmp_path / "key").write_bytes(b"k")
+    monkeypatch.chdir(tmp_path)
+    done = CliRunner().invoke(group, [word.replace("@", "") for word in words.split()])
+    assert done.exit_code == 2
+    assert "there is no" in done.output

@@ -85,6 +85,7 @@ class Builder:
         self._changed = threading.Condition()
         self._is_stopped = False
         self._done = _Done()
+        self._is_owed = False  # a trace could not be stored, and waits for its next try
         self._forgot = self._committed = time.monotonic()
         self._thread = threading.Thread(target=self._work, name="orchtrace-builder", daemon=True)
 
@@ -162,6 +163,8 @@ class Builder:
         if is_last or self._is_commit_due(began):
             self._commit()
         self._move_up()
+        if not self._is_owed:
+            self.fault = None
 
     def _absorb(self, accepted: Accepted, now: float) -> None:
         """Take up a record; once more does no harm, should it fail in the middle."""
@@ -228,7 +231,7 @@ class Builder:
         self.runs.committed()
         done, self._done = self._done, _Done()
         if done.closed:
-            self.fault = None
+            self._is_owed = False
         for segment in done.segments:
             self._spool.release(segment)
         for opened, _ in done.closed:
@@ -275,6 +278,7 @@ class Builder:
         self._metrics.count("failures", "store")
         retry = time.monotonic() + _RETRY_S
         for opened, kept in self._done.closed:
+            self._is_owed = True
             opened.kept = kept
             self.runs.put_back(opened, retry)
         self._done.closed.clear()

@@ -74,7 +74,7 @@ class Spool:
         self._sizes = {int(path.stem): path.stat().st_size for path in folder.glob("*.spool")}
         self._before = sorted(self._sizes)
         self._holds = dict.fromkeys(self._sizes, 0)
-        self._active = max(self._sizes, default=0) + 1
+        self._active = self._last = max(self._sizes, default=0) + 1
         self._descriptor = -1
         self._synced = time.monotonic()
         self._owes_sync = False
@@ -154,11 +154,18 @@ class Spool:
 
     def _begin(self) -> None:
         self._seal(None)
-        number = self._active + 1
+        # No number is tried twice: what failed before may have left its file.
+        number = self._last = self._last + 1
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC
-        self._descriptor = os.open(self._path(number), flags, 0o600)
-        if self._fsync != "never":
-            sync_path(self._folder)
+        descriptor = os.open(self._path(number), flags, 0o600)
+        try:
+            if self._fsync != "never":
+                sync_path(self._folder)
+        except OSError:
+            os.close(descriptor)
+            self._remove(number)
+            raise
+        self._descriptor = descriptor
         with self._lock:
             before, self._active = self._active, number
             self._sizes[number] = 0
@@ -210,7 +217,11 @@ class Spool:
             if segment == self._active or self._holds.get(segment, 1) > 0:
                 return
             del self._holds[segment], self._sizes[segment]
-        self._path(segment).unlink(missing_ok=True)
+        self._remove(segment)
+
+    def _remove(self, segment: int) -> None:
+        with suppress(OSError):  # what stays is taken up by the next process, and changes nothing
+            self._path(segment).unlink(missing_ok=True)
 
     def oldest(self) -> int | None:
         """Number of the oldest segment that is sealed; None where there is none."""

@@ -112,7 +112,7 @@ class Writer:
                 continue
             try:
                 segment = self._spool.append([(one.kind, one.payload) for one in group])
-            except OSError as error:
+            except Exception as error:  # noqa: BLE001 - whatever it is, senders must hear of it
                 self._fail(group, error)
             else:
                 self.fault = None
@@ -137,8 +137,8 @@ class Writer:
         except OSError:
             self._metrics.count("failures", "fsync")
 
-    def _fail(self, group: list[_Wanted], error: OSError) -> None:
-        why = error.strerror or type(error).__name__
+    def _fail(self, group: list[_Wanted], error: Exception) -> None:
+        why = getattr(error, "strerror", None) or type(error).__name__
         self.fault = f"the spool cannot be written: {why}"
         self._metrics.count("failures", "spool")
         for one in group:

@@ -150,6 +150,26 @@ def test_what_could_not_be_stored_is_stored_later_and_once(
     assert steps.collector.spool.segments == 0
 
 
+@pytest.mark.parametrize("kind", [OSError, sqlite3.OperationalError])
+def test_a_fault_that_has_gone_is_over_though_no_run_comes_to_an_end(
+    kind: type[Exception], steps: Steps, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Senders are told to come back while it lasts: none of them would end a run before."""
+    archive = steps.collector._archive
+
+    def full(*_: object) -> None:
+        raise kind(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(building, "_FORGET_S", 0.0)
+    with monkeypatch.context() as patch:
+        patch.setattr(archive, "forget", full)
+        assert not steps.step()
+        assert not steps.step()
+        assert steps.builder.fault == f"the store cannot be written: {kind.__name__}"
+    assert steps.step()
+    assert steps.collector.intake.faults() == []
+
+
 LATE = [
     Reward(id="a", component="task", value=0.25),
     Reward(id="b", component="task", value=1.0, provisional=True),

@@ -19,6 +19,7 @@ from orchtrace_otel.collect.admission import RefusedError
 from orchtrace_otel.collect.metrics import Metrics
 from orchtrace_otel.collect.spool import LOGS, SPANS, Spool
 from orchtrace_otel.collect.writing import Accepted, Writer
+from tests.collecting import eventually
 
 records = st.lists(st.tuples(st.sampled_from([SPANS, LOGS]), st.binary(max_size=40)), max_size=8)
 
@@ -127,6 +128,52 @@ def test_a_write_that_fails_leaves_the_spool_as_it_was(
     assert read(tmp_path) == ([(SPANS, b"before"), (SPANS, b"after")], 0)
 
 
+@pytest.mark.parametrize("before", [0, 1])
+@pytest.mark.parametrize("is_left", [False, True])
+def test_a_segment_that_cannot_be_begun_is_in_nobodys_way(
+    before: int, is_left: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its folder could not be synced, as where no more files may be open: later ones go on.
+
+    Whether it is the first one or not, and whether or not the file could be taken away.
+    """
+    spool = Spool(tmp_path, segment_bytes=1)
+    for number in range(before):
+        spool.append([(SPANS, b"%d" % number)])
+
+    def too_many(*_: object, **__: object) -> None:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    for _ in range(2):
+        with monkeypatch.context() as patch:
+            patch.setattr(spooling, "sync_path", too_many)
+            if is_left:
+                patch.setattr(Path, "unlink", too_many)
+            with pytest.raises(OSError, match="Too many open files"):
+                spool.append([(SPANS, b"lost")])
+    spool.append([(SPANS, b"after")])
+    records = [(SPANS, b"%d" % number) for number in range(before)]
+    assert read(tmp_path) == ([*records, (SPANS, b"after")], 0)
+
+
+def test_a_segment_that_cannot_be_removed_holds_up_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is taken up again by the next process, which knows what is in it."""
+    spool = Spool(tmp_path, segment_bytes=1)
+    first = spool.append([(SPANS, b"first")])
+    spool.append([(SPANS, b"second")])
+
+    def no(*_: object, **__: object) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "unlink", no)
+        spool.release(first)
+    assert spool.segments == 1
+    assert read(tmp_path) == ([(SPANS, b"first"), (SPANS, b"second")], 0)
+
+
 class Synced:
     """What would be left of a folder's files without power: what fsync was called for.
 
@@ -185,7 +232,7 @@ class SlowDisk:
     def __init__(self) -> None:
         self.goes_on = threading.Event()
         self.groups: list[int] = []
-        self.error: OSError | None = None
+        self.error: Exception | None = None
 
     def sync_late(self) -> None:
         """Nothing to wait for."""
@@ -245,3 +292,21 @@ def test_a_write_that_fails_is_told_to_each_sender() -> None:
     with pytest.raises(RefusedError) as caught:
         writer.put(SPANS, b"", [], told.append)
     assert caught.value.message == "this collector is about to end"
+
+
+def test_whatever_goes_wrong_in_a_write_the_next_ones_are_written() -> None:
+    """Such as no memory for a large group: its senders are told, and the thread goes on."""
+    disk: Any = SlowDisk()
+    disk.error = MemoryError()
+    told: list[Exception | None] = []
+    writer = Writer(disk, lambda _: None, 100, Metrics())
+    writer.start()
+    disk.goes_on.set()
+    writer.put(SPANS, bytes(10), ["part"], told.append)
+    eventually(lambda: told)
+    assert writer.fault == "the spool cannot be written: MemoryError"
+    disk.error = None
+    writer.put(SPANS, bytes(10), ["part"], told.append)
+    writer.stop()
+    assert [getattr(error, "why", None) for error in told] == ["unavailable", None]
+    assert writer.fault is None

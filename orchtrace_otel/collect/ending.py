@@ -1,5 +1,8 @@
 """How the two ways in close: where nothing is unread, and nobody waits for an answer.
 
+Over HTTP that goes for each connection too: who asks for nothing must not keep it for ever,
+for there are only so many.
+
 The kernel resets a connection with bytes that nobody read, and one that nobody accepted.
 Senders cannot tell what became of a call on it, and some give up what was in it.
 """
@@ -11,6 +14,7 @@ import os
 import select
 import socket
 import stat
+import time
 from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager, suppress
 from typing import Any, Final
@@ -18,10 +22,15 @@ from typing import Any, Final
 import uvicorn
 
 _LOOK_S: Final = 0.002
+_TICKS: Final = 10
+"""Of uvicorn's, ten a second, between two looks for connections that ask for nothing."""
 
 
 class Server(uvicorn.Server):
     """Uvicorn that reads what has come before it closes, and leaves signals to others.
+
+    It closes connections on which no request begins, too: uvicorn's own keep-alive counts
+    from an answer, and ends with the first byte of what may never become a request.
 
     Args:
         config: As of uvicorn.
@@ -31,6 +40,26 @@ class Server(uvicorn.Server):
     def __init__(self, config: uvicorn.Config, patience_s: float) -> None:
         super().__init__(config)
         self._patience_s = patience_s
+        self._waiting: dict[Any, tuple[Any, float]] = {}
+
+    async def on_tick(self, counter: int) -> bool:
+        """Close who is silent; say whether to exit, as uvicorn asks."""
+        if counter % _TICKS == 0:
+            self._close_silent(time.monotonic())
+        return await super().on_tick(counter)
+
+    def _close_silent(self, now: float) -> None:
+        waiting: dict[Any, tuple[Any, float]] = {}
+        for connection in list[Any](self.server_state.connections):
+            request = connection.cycle  # the last one; None before the first
+            if request is not None and not request.response_complete:
+                continue
+            known = self._waiting.get(connection)
+            since = known[1] if known is not None and known[0] is request else now
+            waiting[connection] = request, since
+            if now - since > self.config.timeout_keep_alive:
+                connection.transport.close()
+        self._waiting = waiting
 
     @contextmanager
     def capture_signals(self) -> Generator[None, None, None]:

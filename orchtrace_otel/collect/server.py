@@ -54,7 +54,7 @@ _LAST_QUIET_S: Final = 0.005
 """How long nobody may have called over gRPC before it closes, `_DRAIN_S` at most."""
 
 _KEEP_ALIVE_S: Final = 75
-"""How long a connection may be silent: longer than exporters wait between two batches."""
+"""How long no request may begin on a connection: longer than exporters wait between batches."""
 
 Address = tuple[str, int]
 
@@ -300,6 +300,8 @@ def _http(options: Options, collector: Collector) -> uvicorn.Server:
         log_config=None,
         access_log=False,
         lifespan="off",
+        # httptools, which uvicorn prefers where it is installed, takes headers without a bound.
+        http="h11",
         ws="none",
         server_header=False,
         timeout_keep_alive=_KEEP_ALIVE_S,

@@ -1,14 +1,26 @@
-"""How the server over HTTP ends: what has come by then is answered, and nothing is reset."""
+"""How the server over HTTP ends: what has come by then is answered, and nothing is reset.
+
+And how a connection does on which nothing is asked.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import socket
-from typing import Any
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 
 import uvicorn
+from uvicorn.protocols.http import auto
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from orchtrace_otel.collect import server as serving
 from orchtrace_otel.collect.ending import Server
+from orchtrace_otel.collect.server import Options
+
+if TYPE_CHECKING:
+    import pytest
 
 ASK = b"GET / HTTP/1.1\r\nhost: collector\r\n\r\n"
 
@@ -63,3 +75,47 @@ def test_what_has_come_when_it_ends_is_answered() -> None:
     assert kept.startswith(b"HTTP/1.1 200")
     assert silent in {b"", b"OK"}  # the rest of what it was told before
     assert fresh.startswith(b"HTTP/1.1 200")
+
+
+def test_a_connection_on_which_no_request_begins_is_closed() -> None:
+    """Before the first request, in the middle of one's head, or behind one; others are kept."""
+
+    async def silence() -> list[bytes]:
+        loop = asyncio.get_running_loop()
+        listener = socket.create_server(("127.0.0.1", 0))
+        config = uvicorn.Config(
+            answer, log_config=None, lifespan="off", ws="none", timeout_keep_alive=1
+        )
+        server = Server(config, patience_s=0.1)
+        running = asyncio.create_task(server.serve([listener]))
+        clients = [socket.socket() for _ in range(4)]
+        for client, said in zip(clients, (b"", ASK[:20], ASK + ASK[:20], ASK), strict=True):
+            client.setblocking(False)
+            await loop.sock_connect(client, listener.getsockname())
+            await loop.sock_sendall(client, said)
+        *silent, busy = clients
+        reading = [asyncio.create_task(told(client)) for client in silent]
+        while not all(one.done() for one in reading):
+            await asyncio.sleep(0.2)
+            await loop.sock_sendall(busy, ASK)
+            assert await loop.sock_recv(busy, 4096)
+        server.should_exit = True
+        await running
+        for client in clients:
+            client.close()
+        return [await one for one in reading]
+
+    before, within, behind = asyncio.run(asyncio.wait_for(silence(), 30))
+    assert before == within == b""
+    assert behind.startswith(b"HTTP/1.1 200")
+
+
+def test_headers_are_read_within_bounds_whatever_is_installed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What uvicorn chooses by itself may have none: senders without the token fill memory."""
+    monkeypatch.setattr(auto, "AutoHTTPProtocol", None)
+    collector: Any = SimpleNamespace(intake=None, metrics=None)
+    config = serving._http(Options(tmp_path), collector).config
+    config.load()
+    assert config.http_protocol_class is H11Protocol

@@ -11,6 +11,7 @@ from orchtrace_otel._guard import warn_once
 from orchtrace_otel.errors import ConfigError
 from orchtrace_otel.exporter import open_exporter
 from orchtrace_otel.forking import afresh_in_children
+from orchtrace_otel.redirects import refuse_redirects
 from orchtrace_otel.sampling import RecordOurs
 from orchtrace_otel.settings import Settings
 
@@ -65,9 +66,12 @@ class Counted:
 
     def export(self, batch: Sequence[Any]) -> Any:
         """Export log events, and count them where that fails."""
-        result = self._exporter.export(batch)
-        if result.name != "SUCCESS":
-            self.lost += len(batch)
+        delivered = False
+        try:
+            result = self._exporter.export(batch)
+            delivered = result.name == "SUCCESS"
+        finally:  # some releases raise, of which the SDK's processor tells
+            self.lost += 0 if delivered else len(batch)
         return result
 
     def shutdown(self) -> None:
@@ -184,10 +188,12 @@ def _is_there(signal: Signal, name: str, found: Mapping[str, EntryPoint]) -> boo
 
 def _open(variable: str, entry: EntryPoint) -> Any:
     try:
-        return entry.load()()
+        exporter = entry.load()()
     except Exception as error:
         msg = (
             f"{variable} must name exporters that open, got {entry.name!r} "
             f"({type(error).__name__}); `orchtrace doctor` says more, or leave it out"
         )
         raise ConfigError(msg) from error
+    refuse_redirects(exporter)
+    return exporter

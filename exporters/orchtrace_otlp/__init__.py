@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 from orchtrace_otel.errors import ConfigError, MissingDependencyError
-from orchtrace_otlp._steady import refuse_redirects, steady
+from orchtrace_otel.redirects import refuse_redirects
+from orchtrace_otlp._steady import steady
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace.export import SpanExporter

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 
 from orchtrace_otel.forking import afresh_in_children
+from orchtrace_otel.redirects import RedirectedError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -50,13 +51,6 @@ def _tells(record: logging.LogRecord) -> bool:
     return not is_ours or logging.getLogger(record.name).isEnabledFor(logging.DEBUG)
 
 
-class RedirectedError(Exception):
-    """The collector's address is another one: it answers with a redirect."""
-
-    def __init__(self, status: int) -> None:
-        super().__init__(f"status {status}, a redirect")
-
-
 def _reason(said: object) -> str:
     """Return the status or the error's class among what was said; texts may hold a password.
 
@@ -74,23 +68,6 @@ def _reason(said: object) -> str:
         if isinstance(one, BaseException):
             return type(one).__name__
     return ""
-
-
-def refuse_redirects(exporter: Any) -> None:
-    """Make a redirect of an official exporter over HTTP the loss that it is.
-
-    They take it for success and do not follow it, or follow it with a GET that sends nothing.
-    """
-    transport = getattr(getattr(exporter, "_client", None), "_transport", exporter)
-    hooks = getattr(getattr(transport, "_session", None), "hooks", None)
-    if isinstance(hooks, dict):
-        cast("dict[str, list[object]]", hooks).setdefault("response", []).append(_refuse)
-
-
-def _refuse(response: Any, *_: object, **__: object) -> None:
-    if 300 <= response.status_code < 400:  # noqa: PLR2004 - the class of statuses
-        response.close()
-        raise RedirectedError(response.status_code)
 
 
 class Steady(SpanExporter):

@@ -193,6 +193,48 @@ def test_log_events_that_do_not_arrive_are_counted_and_a_flush_says_so() -> None
     )
 
 
+REDIRECTS = """
+import http.server, os, threading
+class Elsewhere(http.server.BaseHTTPRequestHandler):
+    def do_POST(self):
+        self.rfile.read(int(self.headers["Content-Length"]))
+        self.send_response(302)
+        self.send_header("Location", "/login")
+        self.end_headers()
+    def do_GET(self):
+        self.send_response(200)
+        self.end_headers()
+    def log_message(self, *args):
+        pass
+server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Elsewhere)
+threading.Thread(target=server.serve_forever, daemon=True).start()
+os.environ["OTEL_EXPORTER_OTLP_ENDPOINT"] = f"http://127.0.0.1:{server.server_port}"
+"""
+
+
+def test_log_events_that_are_redirected_are_counted_as_lost() -> None:
+    """As spans are: the official exporters take it for success, and the verdict is nowhere."""
+    told = run(TEAM + REDIRECTS + LATE, OTEL_LOGS_EXPORTER="otlp", OTEL_TRACES_EXPORTER="none")
+    assert "False {'evaluations_undelivered': 1}\n" in told
+
+
+def test_log_events_are_counted_where_their_exporter_raises() -> None:
+    """Release 1.40 does where its last attempt comes too late; the SDK says so, and goes on."""
+    code = """
+from types import SimpleNamespace
+from orchtrace_otel import provider
+class Raising:
+    def export(self, batch):
+        raise ValueError("too late")
+    def shutdown(self):
+        pass
+entry = SimpleNamespace(name="mine", load=lambda: Raising)
+provider.installed = lambda signal: {"mine": entry}
+"""
+    told = run(TEAM + code + LATE, OTEL_LOGS_EXPORTER="mine")
+    assert "False {'evaluations_undelivered': 1}\n" in told
+
+
 def test_an_exporter_of_log_events_that_is_not_installed_is_left_out() -> None:
     """As one of spans is."""
     assert "OTEL_LOGS_EXPORTER must name exporters of log events that are installed" in run(

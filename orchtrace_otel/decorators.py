@@ -69,6 +69,7 @@ def _apply(plan: Plan, target: Any) -> Any:
         return _keep_its_own(trace_function(plan, target), target)
     claimed = adapters.wrap(target, plan.name, plan.role)
     if claimed is not None:
+        _check_it_takes(plan, kind)
         return claimed
     methods = [name for name in ENTRY_METHODS if callable(getattr(target, name, None))]
     if methods:
@@ -84,6 +85,23 @@ def _apply(plan: Plan, target: Any) -> Any:
         f"{', '.join(ENTRY_METHODS)}, got {kind.__qualname__}; {help_}"
     )
     raise ConfigError(msg)
+
+
+def _check_it_takes(plan: Plan, kind: Any) -> None:
+    """Refuse what a framework's object has no place for: its adapter gives it a name and a role.
+
+    Raises:
+        ConfigError: If it is asked to be a tool, or for facts of a run.
+    """
+    facts = {"task_id": plan.task_id, "tags": plan.tags, "reward": plan.reward}
+    asked = ", ".join(name for name, held in facts.items() if held is not None)
+    if plan.kind == "tool" or asked:
+        msg = (
+            f"@{plan.kind} gives a framework's object a name alone, got "
+            f"{asked or 'a tool to be made'} of {kind.__qualname__}; decorate the function that "
+            f"calls it, or its method, as in orchtrace.{plan.kind}(...)(it.invoke)"
+        )
+        raise ConfigError(msg)
 
 
 def _keep_its_own(traced: Any, target: Any) -> Any:
@@ -216,8 +234,8 @@ def team(
         target: What is decorated, or the team's name.
         name: The team's name where `target` is an object.
         task_id: What is asked; runs of one task can be compared. Unless given, a keyed
-            hash of the input where `ORCHTRACE_KEY` or `ORCHTRACE_STORE` is set, else
-            the run's id.
+            hash of the input where `ORCHTRACE_KEY` or `ORCHTRACE_STORE` is set or content
+            is captured into a store, else the run's id.
         tags: Your own keys and values, texts both.
         reward: Called with what a run returned; gives the task's reward, a number,
             or several by component. What it raises costs the reward, not the run.

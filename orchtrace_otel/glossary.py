@@ -24,8 +24,8 @@ TRACE_KEYS: Final[Mapping[str, Key]] = {
     "task_id": Key(
         "string",
         "always",
-        "What was asked; runs of one task share it. The user's own, else a keyed hash of the "
-        "input, else the run's id.",
+        "What was asked; runs of one task share it. The user's own, else a hash of the input "
+        "where there is a key, else the run's id; see [data sets](datasets.md#which-task).",
     ),
     "system": Key("string", "in ours", "`langgraph`, `autogen` or `python`."),
     "topology": Key("string", "where known", "The shape of the team; one of those below."),

@@ -22,7 +22,8 @@ REASONS: Final[Mapping[str, str]] = {
     "no_token_ids": "the server gave no token ids; ask it for them, or take a format of texts",
     "retokenised": "its token ids were made from text afterwards; --retokenised takes them",
     "no_logprobs": "the server gave no log probabilities of the completion",
-    "no_task_id": "its run says no task, so that no other run can be compared; give task_id=",
+    "no_task_id": "its run says no task, so that no other run can be compared; give task_id=, "
+    "or set ORCHTRACE_KEY, which makes one of its input",
     "one_sample": "nothing else answers the same task, so that there is nothing to compare",
     "no_reward": "no reward says how good it was; name one with --reward",
     "ambiguous_reward": "runs have several rewards, none of them `task`; say which with --reward",

@@ -237,3 +237,23 @@ def test_an_object_of_a_framework_is_wrapped_by_the_adapter_that_knows_it() -> N
     assert Fake.calls == ["in"]
     assert adapter.wrap(object(), "nothing", None) is None
     adapter._release("fake")  # nothing else takes it out
+
+
+@pytest.mark.usefixtures("installed")
+@pytest.mark.parametrize(
+    ("decorate", "came"),
+    [
+        (lambda host: orchtrace.team(host, task_id="q-1", reward=float), "task_id, reward of Host"),
+        (orchtrace.team(tags={"a": "b"}), "tags of Host"),
+        (orchtrace.tool, "a tool to be made of Host"),
+    ],
+)
+def test_what_a_framework_s_object_has_no_place_for_is_refused(
+    decorate: Callable[[Host], object], came: str
+) -> None:
+    """It was dropped without a word: runs had no task and no reward."""
+    with pytest.raises(orchtrace.ConfigError, match=f"a name alone, got {came}; decorate"):
+        decorate(Host())
+    adapter._release("fake")
+    assert orchtrace.team(Host(), name="desk")[1] == "desk"  # type: ignore[index]
+    adapter._release("fake")

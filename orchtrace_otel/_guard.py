@@ -2,7 +2,8 @@
 
 Code of ours that runs inside a host application is wrapped in `guarded`. What it
 raises is swallowed, counted, and logged once a site: the class of the error and
-where it was raised, never its text, which may hold the host's content; but for a call
+where it was raised, never its text, nor that of the errors behind it, which may hold
+the host's content; but for a call
 whose arguments do not fit, which Python tells by the names of parameters.
 `BaseException` (a cancellation, an interrupt) always passes, and so does what a handler of
 a signal raises, such as a worker's limit of time: it is the host's, wherever it comes. What a
@@ -13,6 +14,7 @@ from __future__ import annotations
 
 import functools
 import logging
+import traceback
 from collections import Counter
 from collections.abc import Callable
 from inspect import CO_VARARGS, isfunction, isroutine
@@ -105,7 +107,9 @@ def note(
         why,
         cost,
     )
-    _logger.debug("traceback of the failure in %s", site, exc_info=error)
+    if _logger.isEnabledFor(logging.DEBUG):
+        raised_at = "".join(traceback.format_tb(error.__traceback__))
+        _logger.debug("failure in %s:\n%s%s", site, raised_at, type(error).__qualname__)
 
 
 def _is_of_a_signal(error: Exception) -> bool:

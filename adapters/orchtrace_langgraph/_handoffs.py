@@ -126,7 +126,7 @@ def _record(
             if transfer.turn is not None:
                 facts[a.TURNS] = (transfer.turn,)
         mark = spans.instant(
-            activation, "delegate", to=node, edges=[*edges, *tool], attributes=facts
+            activation, "delegate", to=task.run.told(node), edges=[*edges, *tool], attributes=facts
         )
         made[key] = mark
         flow.returned(mark, "causal")

@@ -9,6 +9,7 @@ from uuid import UUID
 
 from orchtrace_langgraph import _pauses, _tasks
 from orchtrace_langgraph._causes import (
+    END,
     PULL,
     Way,
     Write,
@@ -34,6 +35,8 @@ from orchtrace_otel.model import plain_text
 from orchtrace_otel.spans import Activation, Run, Value
 
 _MOST_LEAVES: Final = 1_000
+UNKNOWN: Final = "unknown"
+"""Stands for a goal that is no node."""
 
 _BREAKPOINTS: Final = frozenset(("interrupt_before", "interrupt_after"))
 
@@ -329,11 +332,19 @@ class GraphRun:
             return goal
         return next((name for name in self.nodes if f"{name}" == goal), goal)
 
+    def told(self, goal: str) -> str:
+        """Return a goal that is a node's name; any other text may be what a model wrote."""
+        name = plain_text(goal)
+        if name == END or name in self.nodes:
+            return name
+        return name if any(plain_text(one) == name for one in self.nodes) else UNKNOWN
+
     def _decide(self, task: Task, decision: Decision, *, is_command: bool) -> Mark:
         edges: list[Edge] = [("causal", mark) for mark in task.marks()]
         if is_command and task.author is not None:
             edges += [("causal", mark) for mark in task.author.marks()]
-        facts: dict[str, Value] = {a.CHOSEN: tuple(map(plain_text, decision.chosen))}
+        chosen = dict.fromkeys(map(self.told, decision.chosen))
+        facts: dict[str, Value] = {a.CHOSEN: tuple(chosen)}
         if decision.name is not None:
             facts[a.DECISION_NAME] = decision.name
         if decision.candidates is not None:

@@ -60,7 +60,8 @@ _NAME: Final = (
     r"api[_-]?key|access[_-]?key|private[_-]?key|secret[_-]?key|client[_-]?secret|"
     r"(?:access|refresh|auth|api|id|session|bearer)[_-]?token|token)"
 )
-# Every repetition is bounded: texts come from anywhere, and a pattern must not hang the host.
+# Texts come from anywhere, and a pattern must not hang the host: a repetition that something
+# has to follow is bounded, or ends where the next match could begin.
 PATTERNS: Final = (
     (
         re.compile(
@@ -68,20 +69,32 @@ PATTERNS: Final = (
         ),
         REDACTED,
     ),
-    (re.compile(r"\b(bearer|basic)\s{1,4}[\w.~+/=-]{6,}", re.I), rf"\1 {REDACTED}"),
-    (re.compile(r"\b([a-z][a-z0-9+.-]{1,20}://)[^\s/@]{1,500}@", re.I), rf"\1{REDACTED}@"),
+    (
+        # A header of these names holds more than one word: `Cookie: a=b; c=d`, `Token abc`.
+        re.compile(
+            r"((?:authorization|cookie)\s{0,4}:\s{0,4})[^\s\"'][^\r\n\"']{0,4000}|"
+            r"\b((?:bearer|basic)\s{1,4})[\w.~+/=-]{6,}",
+            re.I,
+        ),
+        rf"\1\2{REDACTED}",
+    ),
+    (
+        re.compile(r"\b([a-z][a-z0-9+.-]{1,20}://)[^\s/@]{1,500}@(?:[^\s/@\"]{1,500}@){0,4}", re.I),
+        rf"\1{REDACTED}@",
+    ),
     (
         re.compile(
             r"\b(?:(?:sk|pk|rk)[-_][\w-]{16,}|gh[pousr]_\w{20,}|github_pat_\w{20,}|glpat-[\w-]{16,}|"
             r"xox[abeprs]-[\w-]{10,}|A(?:KI|SI)A[0-9A-Z]{16}|AIza[\w-]{30,}|hf_\w{20,}|"
-            r"eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*)"
+            r"eyJ(?:(?!-eyJ)[\w-]){8,}+\.[\w-]{8,}+\.[\w-]*)"
         ),
         REDACTED,
     ),
     (
         re.compile(
-            rf"({_NAME}\\?[\"']?\s{{0,4}}[:=]\s{{0,4}})"
-            r"(\\?\"[^\"]{0,4000}\"?|'[^']{0,4000}'?|[^\s&,;}\"']{1,4000})",
+            rf"({_NAME}\\{{0,8}}[\"']?\s{{0,4}}[:=]\s{{0,4}})"
+            r"(b?\\{0,8}(?:\"[^\"]{0,4000}\"?|'[^']{0,4000}'?)|"
+            r"[\[{][^\]}]{0,4000}[\]}]?|[^\s&,;}\"']{1,4000})",
             re.I,
         ),
         rf"\1{REDACTED}",

@@ -20,7 +20,7 @@ from langchain_core.tools import InjectedToolCallId, tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.prebuilt import InjectedState, ToolNode
-from langgraph.types import Command, interrupt
+from langgraph.types import Command, Send, interrupt
 from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
 
 import orchtrace_otel as orchtrace
@@ -29,6 +29,7 @@ from orchtrace_otel import content
 from orchtrace_otel.content import Capture, open_store, read_turn
 from orchtrace_otel.content.setup import set_up
 from orchtrace_otel.content.witness import of_parts
+from orchtrace_otel.testing import capture
 
 CANARY = "canary-9b2d"
 KEY = f"sk-{CANARY}-0123456789abcdef"
@@ -283,6 +284,44 @@ def test_a_turn_that_failed_keeps_its_prompt_and_the_error(traced, on, tmp_path)
     assert stop["stop_detail"] == "TimeoutError: no answer, token=[redacted]"
     held = store.get(stop["content_ref"]).body["value"]["error"]
     assert held == {"type": "TimeoutError", "message": "no answer, token=[redacted]"}
+
+
+def goes_on(here: Any) -> Any:
+    """A graph with nodes `first` and `last`; where it goes from the first, `here` says."""
+    graph = StateGraph(MessagesState)
+    graph.add_node("first", here)
+    graph.add_node("last", lambda state: {"messages": []})
+    return graph.add_edge(START, "first")
+
+
+def outwards(state: Any) -> Command[Any]:
+    return Command(goto=[KEY, Send(KEY, {}), "last"], graph=Command.PARENT)
+
+
+@pytest.mark.parametrize("way", ["router", "command", "hand-off"])
+def test_a_goal_that_is_no_node_is_a_text_and_not_told(way) -> None:
+    """As where a router goes by what its model answers, whatever that is."""
+    with capture() as traced, orchtrace.instrument("langgraph"):
+        lead_astray(way)
+    verb = "delegate" if way == "hand-off" else "decide"
+    told = [event for event in traced.trace.events if event.verb == verb]
+    names = [name for event in told for name in event.get("chosen") or [event["to"]]]
+    assert set(names) == {"unknown", "last"}
+    assert CANARY not in "".join(span.to_json() for span in traced.spans)
+    assert CANARY not in traced.trace.to_json()
+
+
+def lead_astray(way: str) -> None:
+    nothing = {"messages": []}
+    if way == "router":
+        graph = goes_on(lambda state: nothing)
+        graph.add_conditional_edges("first", lambda state: [KEY, "last", Send(KEY, {})])
+    elif way == "command":
+        graph = goes_on(lambda state: Command(goto=[KEY, Send(KEY, {}), "last"]))
+    else:
+        inner = StateGraph(MessagesState).add_node("inner", outwards).add_edge(START, "inner")
+        graph = goes_on(inner.compile())
+    graph.compile().invoke({"messages": ["who?"]})
 
 
 @pytest.mark.parametrize("mode", ["off", "NO_CONTENT", "SPAN_ONLY", "EVENT_ONLY", "SPAN_AND_EVENT"])

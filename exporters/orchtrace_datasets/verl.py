@@ -47,9 +47,9 @@ class Verl(Writer):
         **NAMES,
     }
     loses: ClassVar[tuple[str, ...]] = (
-        "with rows=prompts: token ids and log probabilities, for the trainer samples anew; logged "
+        "token ids and log probabilities, with rows=prompts: the trainer samples anew, and logged "
         "rewards reach the function of rewards alone",
-        "with rows=rollouts: rewards of single tokens; a row has one, on its last token",
+        "rewards of single tokens, with rows=rollouts: a row has one, on its last token",
         "tools on offer as a column: verl has its own configuration of tools; `extra_info` has "
         "their schemas",
     )

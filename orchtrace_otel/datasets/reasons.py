@@ -24,7 +24,8 @@ REASONS: Final[Mapping[str, str]] = {
     "no_logprobs": "the server gave no log probabilities of the completion",
     "no_task_id": "its run says no task, so that no other run can be compared; give task_id=, "
     "or set ORCHTRACE_KEY, which makes one of its input",
-    "one_sample": "nothing else answers the same task, so that there is nothing to compare",
+    "one_sample": "nothing else answers the same prompt, or the same task in its role: there is "
+    "nothing to compare",
     "no_reward": "no reward says how good it was; name one with --reward",
     "ambiguous_reward": "runs have several rewards, none of them `task`; say which with --reward",
     "contradictory_rewards": "its rewards contradict each other",

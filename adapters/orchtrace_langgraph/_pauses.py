@@ -219,9 +219,24 @@ def _found(loop: Any, carried: object) -> Left | None:
 
 
 def _pending(loop: Any) -> tuple[str, ...]:
-    """Return the interrupts that wait for an answer; of each its id alone is read."""
+    """Return the interrupts that wait for an answer; of each its id alone is read.
+
+    The question of a task stays in the checkpoint until the step is over, though the task was
+    answered in an earlier run, and is done.
+    """
     pending: Iterable[Any] = loop.checkpoint_pending_writes
-    return _ids(value for _, channel, value in pending if channel == "__interrupt__")
+    done = {task_id for task_id, channel, _ in pending if channel not in _NO_RESULT}
+    return _ids(
+        value
+        for task_id, channel, value in pending
+        if channel == "__interrupt__" and task_id not in done
+    )
+
+
+_NO_RESULT: Final = frozenset(
+    ("__error__", "__error_source_node__", "__interrupt__", "__resume__", "__scheduled__")
+)
+"""Channels that say what became of a task which is not done; whoever is done wrote another one."""
 
 
 def _ids(values: Iterable[Any]) -> tuple[str, ...]:

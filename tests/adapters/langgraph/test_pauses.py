@@ -152,6 +152,27 @@ def test_several_questions_are_answered_by_id(traced):
     assert sorted(answer["interrupts"]) == sorted(one.id for one in found)
 
 
+def test_an_answer_is_to_what_still_waits_for_one(traced):
+    """Of several questions one was answered before, by whom it was asked is done: the rest wait."""
+    graph = StateGraph(State)
+    graph.add_node("once", asks)
+    graph.add_node("twice", lambda state: {"log": [interrupt("first"), interrupt("second")]})
+    graph.add_edge(START, "once")
+    graph.add_edge(START, "twice")
+    compiled = graph.compile(checkpointer=InMemorySaver())
+    asked = [one.id for one in compiled.invoke({}, THREAD)["__interrupt__"]]
+    answer = Command(resume=dict.fromkeys(asked, "yes"))
+    (left,) = compiled.invoke(answer, THREAD)["__interrupt__"]
+    compiled.invoke(Command(resume="yes"), THREAD)
+    answers = [
+        sorted(event["interrupts"])
+        for trace in traced.traces
+        for event in trace.events
+        if event.verb == "human_intervention" and event.get("from") == "user"
+    ]
+    assert answers == [sorted(asked), [left.id]]
+
+
 @pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])
 def test_a_question_deep_inside_is_asked_once(traced, is_async):
     """In graphs in graphs, who asks is the innermost node, and the ones around it pause."""

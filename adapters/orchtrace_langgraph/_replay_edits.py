@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, cast
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final, TypeAlias, cast
 
+from orchtrace_langgraph._framework import is_a
 from orchtrace_otel.errors import ReplayBlockedError
+
+Messages: TypeAlias = dict[str, Any]
+"""Messages by their ids, by which a state of messages knows them."""
+
+_MESSAGE: Final = "langchain_core.messages:BaseMessage"
+_REMOVES: Final = "langchain_core.messages:RemoveMessage"
 
 
 def hides(_: str) -> list[Any]:
@@ -78,3 +85,30 @@ def shaped(value: Any, edit: Any) -> Any:
     if isinstance(edit, str) and hasattr(old, "model_copy") and hasattr(old, "content"):
         return old.model_copy(update={"content": edit})
     return edit
+
+
+def messages_in(values: Iterable[Any], known: Messages) -> Messages:
+    """Return the messages in lists, by id, that are not `known` as they are."""
+    return {
+        one.id: one
+        for value in values
+        if value.__class__ is list
+        for one in value
+        if is_a(one, _MESSAGE) and one.id is not None and known.get(one.id) != one
+    }
+
+
+def without(value: Any, others: Messages) -> Any:
+    """Return what was written without the messages of others that it only hands on, or removes.
+
+    A graph that is a node, as prebuilt agents are, gives back all the messages that it was given.
+    """
+    if not others or value.__class__ is not list:
+        return value
+    return [one for one in value if not _is_of_others(one, others)]
+
+
+def _is_of_others(one: Any, others: Messages) -> bool:
+    if not is_a(one, _MESSAGE) or one.id not in others:
+        return False
+    return is_a(one, _REMOVES) or bool(one == others[one.id])

@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from orchtrace_langgraph._causes import PUSH
 from orchtrace_langgraph._framework import COMMAND, find, is_a
 from orchtrace_langgraph._graphs import BRANCH
-from orchtrace_langgraph._replay_edits import added, edited, hides, instead_of
+from orchtrace_langgraph._replay_edits import (
+    Messages,
+    added,
+    edited,
+    hides,
+    instead_of,
+    messages_in,
+)
 from orchtrace_langgraph._replay_history import History, follow
 from orchtrace_langgraph._replay_nodes import READ, Turn
 from orchtrace_langgraph._replay_record import Facts, Record, Work
@@ -249,13 +256,24 @@ class Replay:
         names = {name for one in hidden for name in one.channels} & self._facts.keeps.keys()
         since = min(self._first, *(one.work.step for one in hidden))
         others = {n: self.history.channel(n, _hide_in(hidden, n), since) for n in names}
-        read = _reader(config["configurable"][READ], others)
-        turn = turn._replace(read=read)
+        unmasked = config["configurable"][READ]
+        read = _reader(unmasked, others)
+        turn = turn._replace(read=read, foreign=self._foreign(unmasked, others))
         if is_sent:
             return turn  # what it works on is its packet; its routers read the state
         host = self._facts.nodes[node]
         given = read((), host.channels)
         return turn._replace(given=host.mapper(given) if host.mapper else given)
+
+    def _foreign(self, read: Callable[..., Any], others: Mapping[str, Any]) -> dict[str, Messages]:
+        """Return the messages that only this node finds; it is not to hand them on to others."""
+        names = [name for name in others if self._facts.keeps[name] and others[name].is_available()]
+        there = read(names, False)  # noqa: FBT003 - LangGraph's signature
+        found = {
+            name: messages_in([others[name].get()], messages_in([there.get(name)], {}))
+            for name in names
+        }
+        return {name: messages for name, messages in found.items() if messages}
 
 
 def _reader(read: Callable[..., Any], others: Mapping[str, Any]) -> Callable[..., Any]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from orchtrace_langgraph._causes import PUSH
 from orchtrace_langgraph._graphs import BRANCH
+from orchtrace_langgraph._replay_edits import Messages, messages_in, without
 from orchtrace_langgraph._replay_record import Facts, Key, Packet, Path, Record, Work, sends
 from orchtrace_langgraph._state import replaces
 from orchtrace_otel.replay import Slot
@@ -109,6 +110,8 @@ class History:
     def channel(self, name: str, hide: Callable[[Work], list[Any] | None], since: int) -> Any:
         """Return a channel as if some had not written it, or something else.
 
+        Nor had those who only handed on what these wrote.
+
         Args:
             name: One of the state.
             hide: From a work to what it wrote instead: the updates of the channel, or None
@@ -117,15 +120,28 @@ class History:
         """
         held = self._record.checkpoints[since - 1].checkpoint["channel_values"]
         host = self._facts.channels[name]
-        now: Any = host.from_checkpoint(held[name]) if name in held else host.copy()
+        was, now = (
+            host.from_checkpoint(held[name]) if name in held else host.copy() for _ in range(2)
+        )
+        hidden: Messages = {}
         for step in sorted(s for s in self._works if since <= s < self._step):
+            wrote: list[Any] = []
             updates: list[Any] = []
             for work in sorted(self._works[step], key=lambda one: one.order):
-                instead = hide(work)
                 own = [value for written, value in work.writes if written == name]
-                updates += own if instead is None else instead
+                wrote += own
+                instead = hide(work)
+                if instead is None:
+                    updates += [without(value, hidden) for value in own]
+                elif self._facts.keeps[name]:
+                    hidden |= messages_in(own, messages_in(_values(was), {}))
+                    updates += instead
+                else:
+                    updates += instead
             if updates:
                 now.update(updates)
+            if wrote:
+                was.update(wrote)
         return now
 
     def _news(self, node: str) -> list[Work]:
@@ -184,6 +200,10 @@ def _spread(
 ) -> None:
     for channel, _ in writes:
         changed[channel] = changed.get(channel, False) or is_changed
+
+
+def _values(channel: Any) -> tuple[Any, ...]:
+    return (channel.get(),) if channel.is_available() else ()
 
 
 class Reads(NamedTuple):

@@ -13,6 +13,8 @@ from typing import Any, Final, NamedTuple, Protocol
 
 from langchain_core.runnables import Runnable, RunnableConfig
 
+from orchtrace_langgraph._replay_edits import Messages, without
+
 SEND: Final = "__pregel_send"
 READ: Final = "__pregel_read"
 
@@ -26,6 +28,7 @@ class Turn(NamedTuple):
         given: Its input.
         read: How it reads the state, where that is not all of it: what it wrote so far, the
             channels, and whether it finds what it wrote itself, as its routers do.
+        foreign: Messages that it alone finds, by channel of the state: in the place of others.
         key: Of the task, for `end`.
     """
 
@@ -34,6 +37,7 @@ class Turn(NamedTuple):
     writes: list[tuple[str, Any]] | None = None
     says: Callable[[Any], Any] | None = None
     read: Callable[..., Any] | None = None
+    foreign: Mapping[str, Messages] | None = None
 
 
 class Guide(Protocol):
@@ -97,6 +101,8 @@ class Node(Runnable[Any, Any]):
 
         def note(writes: Any) -> None:
             listed = list(writes)
+            if turn.foreign:
+                listed = [(to, without(value, turn.foreign.get(to, {}))) for to, value in listed]
             sent.extend(listed)
             send(listed)
 

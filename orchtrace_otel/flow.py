@@ -17,7 +17,7 @@ import threading
 import weakref
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Final, NamedTuple, ParamSpec, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Final, NamedTuple, ParamSpec, TypeAlias, TypeVar, cast
 
 if TYPE_CHECKING:
     import asyncio
@@ -355,6 +355,17 @@ def _waits_for(owner: Unit | _Runner | None, runner: _Runner) -> bool:
 
 
 def _is_over(runner: _Runner | None) -> bool:
+    """Whether nothing more comes of a runner.
+
+    A thread that Python did not begin, and a greenlet, have stand-ins: of a class of their own,
+    where they are greenlets, and they raise when they are asked after their end.
+    """
     if runner is None:
         return True
-    return not runner.is_alive() if isinstance(runner, threading.Thread) else runner.done()
+    done: Callable[[], bool] | None = getattr(runner, "done", None)
+    if done is not None:
+        return done()
+    try:
+        return not cast("threading.Thread", runner).is_alive()
+    except (AssertionError, RuntimeError):
+        return True

@@ -453,6 +453,55 @@ def test_calls_in_a_thread_one_after_another_are_a_sequence() -> None:
     }
 
 
+class Greenlet:
+    """What `threading.current_thread()` gives where threads are greenlets: no thread, no task."""
+
+    def __init__(self, after_its_end: type[Exception]) -> None:
+        self.is_over = False
+        self.after_its_end = after_its_end
+
+    def is_alive(self) -> bool:
+        if self.is_over:
+            raise self.after_its_end
+        return True
+
+    def run(self, work: Callable[[], object], monkeypatch: pytest.MonkeyPatch) -> None:
+        """Do work as if this one were running."""
+        running = SimpleNamespace(get_ident=lambda: id(self), current_thread=lambda: self)
+        with monkeypatch.context() as patched:
+            patched.setattr("orchtrace_otel.flow.threading", running)
+            work()
+        self.is_over = True
+
+
+@pytest.mark.parametrize("after_its_end", [RuntimeError, AssertionError])
+def test_greenlets_are_told_apart_as_threads_are(
+    after_its_end: type[Exception], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each is a sequence of its own; what comes later follows from all that are over."""
+
+    @orchtrace.team
+    def team() -> None:
+        for _ in range(2):
+            Greenlet(after_its_end).run(lambda: (planner(1), planner(2)), monkeypatch)
+        orchtrace.decide("end", chosen="now")
+
+    with recording() as captured:
+        team()
+    assert edges(captured.trace) == {
+        "team#1.open -spawn-> planner#1.open",
+        "team#1.open -causal-> planner#1:2.open",
+        "planner#1.close -return-> planner#1:2.open",
+        "team#1.open -causal-> planner#1:3.open",
+        "planner#1:2.close -return-> planner#1:3.open",
+        "team#1.open -causal-> planner#1:4.open",
+        "planner#1:3.close -return-> planner#1:4.open",
+        "team#1.open -causal-> decide",
+        "planner#1:4.close -return-> decide",
+        "decide -causal-> stop",
+    }
+
+
 def test_what_a_job_does_is_a_sequence_of_its_own() -> None:
     """Two agents called one after another in a job are linked, and the last one returns."""
 

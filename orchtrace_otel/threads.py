@@ -22,7 +22,7 @@ class Threads:
     name: ClassVar[str] = "threads"
 
     def __init__(self) -> None:
-        self._ours = False
+        self._own: Any = None
         self._patches = Patches()
         self._below: Callable[..., Any] | None = None
 
@@ -30,12 +30,11 @@ class Threads:
         """Put the hooks in; OpenTelemetry's own too, unless the host did."""
         from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415 - as below
 
-        instrumentor = _instrumentor()
-        self._ours = not instrumentor.is_instrumented_by_opentelemetry
+        self._own = _own_instrumentor()
         self._below = None
-        if self._ours:
+        if self._own is not None:
             below = vars(ThreadPoolExecutor)["submit"]
-            instrumentor.instrument()
+            self._own.instrument()
             if type(below) is FunctionType:
                 self._below = below
         self._patches = Patches()
@@ -44,9 +43,9 @@ class Threads:
     def uninstrument(self) -> None:
         """Take out what was put in."""
         self._patches.undo()
-        if self._ours:
-            _instrumentor().uninstrument()
-            self._ours = False
+        if self._own is not None:
+            self._own.uninstrument()
+            self._own = None
 
     def _submit(
         self,
@@ -89,7 +88,17 @@ def brings_context(work: Any) -> bool:
     )
 
 
-def _instrumentor() -> Any:
+def _own_instrumentor() -> Any:
+    """Return an instrumentor of our own; None where the host has put in the process's one.
+
+    That one is the host's to put in later too, as `opentelemetry-instrument` does, and to keep
+    when we leave: past `__new__`, which always gives the same one.
+    """
+    hosts = _hosts()
+    return None if hosts.is_instrumented_by_opentelemetry else object.__new__(type(hosts))
+
+
+def _hosts() -> Any:
     # Only setting up needs it, and with what it imports it costs more than the SDK does.
     # It comes without type information.
     from opentelemetry.instrumentation.threading import (  # noqa: PLC0415  # pyright: ignore[reportMissingTypeStubs]

@@ -62,6 +62,7 @@ def test_application_without_a_line_of_ours_is_traced(
     )
     assert (done.returncode, done.stdout) == (0, "hi!\n"), done.stderr
     assert "orchtrace" not in done.stderr
+    assert "already instrumented" not in done.stderr
     (line,) = (tmp_path / "traces" / "traces.jsonl").read_text().splitlines()
     trace = Trace.from_json(line)
     assert trace.system == system

@@ -1,6 +1,7 @@
 """Pools know the context of their work: OpenTelemetry's, or one that the work brings itself."""
 
 import functools
+import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -139,6 +140,31 @@ def test_where_the_host_put_the_hooks_in_nothing_goes_past_them(
         threads.uninstrument()
         instrumentor.uninstrument()
     assert len(attached) == 1
+
+
+@pytest.mark.parametrize("first_out", ["ours", "the host's"])
+def test_the_host_may_put_the_hooks_in_after_us_and_keep_them(
+    first_out: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """OpenTelemetry warns of no second time, and its threads keep their context until it leaves."""
+    monkeypatch.setattr(ThreadPoolExecutor, "submit", ORIGINAL)  # of two layers one stays there
+    instrumentor = ThreadingInstrumentor()
+    threads = Threads()
+    threads.instrument()
+    instrumentor.instrument()
+    leave = [threads.uninstrument, instrumentor.uninstrument]
+    if first_out != "ours":
+        leave.reverse()
+    leave[0]()
+    seen: list[object] = []
+    with inside("here"):
+        thread = threading.Thread(target=lambda: seen.append(place()))
+        thread.start()
+        thread.join()
+    leave[1]()
+    assert (seen, caplog.records) == (["here"], [])
+    assert not isinstance(threading.Thread.start, wrapt.ObjectProxy)
+    assert not isinstance(threading.Thread.run, wrapt.ObjectProxy)
 
 
 @orchtrace.agent

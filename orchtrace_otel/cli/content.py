@@ -23,7 +23,8 @@ _JSON: Final = click.option("--json", "as_json", is_flag=True, help="Write JSON.
 def command() -> None:
     """Look after a store of captured content.
 
-    STORE is a folder or any URL that fsspec knows; ORCHTRACE_STORE unless given.
+    STORE is a folder or any URL that fsspec knows. `ls` and `gc` take ORCHTRACE_STORE unless
+    it is given.
     """
 
 

@@ -153,7 +153,7 @@ def evaluate(model: StopValue, courses: Sequence[Course]) -> Evaluation:
     if not courses:
         msg = "evaluating needs runs with decision points, got none"
         raise StoppingError(msg)
-    points = [point for course in courses for point in course.points]
+    points = [point for course in courses for point in once(course).points]
     rows: list[Row] = []
     ours: list[_Stop | None] = []
     for named in all_policies(model, courses):

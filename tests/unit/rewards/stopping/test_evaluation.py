@@ -296,6 +296,14 @@ def test_an_interval_draws_tasks_not_runs() -> None:
     assert once == copied == interval(values, np.ones(4), ["a", "b", "c", "d"])
 
 
+def test_a_stop_right_behind_a_point_is_counted_as_that_point() -> None:
+    """As in learning from the same runs."""
+    run = course((0.2, 0.5, 0.5))
+    stopped = run._replace(points=(*run.points[:2], run.points[2]._replace(step=2)))
+    found = evaluate(model(2), [stopped])
+    assert (found.points, found.graded) == (2, 2)
+
+
 def test_no_runs_are_refused() -> None:
     """There is nothing to say."""
     with pytest.raises(StoppingError, match="evaluating needs runs with decision points, got none"):

@@ -429,7 +429,8 @@ def _refuse(must: str, given: object, what: str) -> None:
 def _came(given: object) -> str:
     """Say what came: a number or a short word of it, else its class, for it may be content."""
     is_number = given is None or isinstance(given, (int, float))
-    is_plain = is_number or (isinstance(given, str) and given.isidentifier())
+    is_word = isinstance(given, str) and (not given or given.isidentifier())
+    is_plain = is_number or is_word
     return repr(given)[:40] if is_plain else f"a {type(given).__name__}"
 
 

@@ -140,7 +140,7 @@ def _most(lines: list[Text], most: int, *, everything: bool) -> Iterator[Text]:
         yield from lines
         return
     yield from lines[:most]
-    yield Text(f"and {len(lines) - most:,} lines more: --all", style="dim")
+    yield Text(f"and {counted(len(lines) - most, 'line')} more: --all", style="dim")
 
 
 def _head(trace: Trace, glyphs: Glyphs) -> Iterator[Text]:

@@ -120,8 +120,8 @@ def test_a_name_that_is_none_is_logged_not_recorded(caplog: pytest.LogCaptureFix
     must = "that is a text with something in it, got"
     for told in (
         f"spawn() needs an agent {must} None; the spawn is lost",
-        f"delegate() needs an agent {must} a str; the delegate is lost",
+        f"delegate() needs an agent {must} ''; the delegate is lost",
         f"message() needs a recipient {must} 3; the message is lost",
-        f"record_reward() needs a component {must} a str; the reward is lost",
+        f"record_reward() needs a component {must} ''; the reward is lost",
     ):
         assert told in caplog.text

@@ -34,16 +34,24 @@ class Batch:
         held: The lines that are in memory.
         records: How many lines they are; None where another process wrote them, and may
             have been killed in the middle of one.
+        size: Bytes of these lines, behind which half a line may stand that could not be written.
 
     Attributes:
         damaged: Lines that are no record, though they end as one; known once it was read.
     """
 
-    def __init__(self, path: Path | None, held: bytes = b"", records: int | None = None) -> None:
+    def __init__(
+        self,
+        path: Path | None,
+        held: bytes = b"",
+        records: int | None = None,
+        size: int | None = None,
+    ) -> None:
         self.path = path
         self.records = records
         self.damaged = 0
         self._held = held
+        self._size = size
 
     def read(self) -> bytes:
         """Return its records; half a line at the end was not exported, and is left out.
@@ -55,7 +63,7 @@ class Batch:
             return self._held
         data = self.path.read_bytes()
         if self.records is not None:
-            return data
+            return data[: self._size]
         whole, _, _ = data.rpartition(b"\n")
         lines = whole.split(b"\n") if whole else []
         sound = [line for line in lines if _is_record(line)]
@@ -147,6 +155,8 @@ class Spool:
         """
         descriptor = self._opened()
         try:
+            # Over half a line that is left of one that could be neither written nor taken back.
+            os.lseek(descriptor, self._size, os.SEEK_SET)
             _write_whole(descriptor, line)
         except OSError:
             with suppress(OSError):
@@ -157,13 +167,13 @@ class Spool:
 
     def seal(self) -> Batch | None:
         """End the batch that is being written, and return it, if there is one."""
-        descriptor, path, records = self._file, self._path, self._records
+        descriptor, path, records, size = self._file, self._path, self._records, self._size
         self._file, self._path, self._size, self._records = None, None, 0, 0
         if descriptor is not None:
             os.close(descriptor)
         if path is None:
             return None
-        batch = Batch(path, records=records)
+        batch = Batch(path, records=records, size=size)
         if records == 0:
             batch.remove()
             return None
@@ -218,10 +228,14 @@ class Spool:
         if self._file is not None and os.fstat(self._file).st_nlink > 0:
             return self._file
         path = self._mine().folder / f"{time.time_ns():019}-{uuid.uuid4().hex[:8]}{_SUFFIX}"
-        flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-        new = os.open(path, flags, 0o600)
+        new = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         if self._file is not None:  # somebody removed it, and it is there while it is open
-            _write_whole(new, os.pread(self._file, self._size, 0))
+            try:
+                _write_whole(new, os.pread(self._file, self._size, 0))
+            except OSError:
+                os.close(new)
+                Batch(path).remove()
+                raise
             os.close(self._file)
         self._file, self._path = new, path
         return new
@@ -232,14 +246,21 @@ def _new_drawer(spool: Path) -> Drawer:
     name = f"{time.time_ns():019}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
     draft, folder = spool / f".{name}", spool / name
     draft.mkdir(parents=True, mode=0o700)
-    lock = os.open(draft / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        lock = os.open(draft / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError:
+        with suppress(OSError):
+            draft.rmdir()
+        raise
+    made = Drawer(draft, lock)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX)
         draft.rename(folder)
     except OSError:
-        os.close(lock)
+        made.close()
         raise
-    return Drawer(folder, lock)
+    made.folder = folder
+    return made
 
 
 def _taken_over(folder: Path) -> Drawer | None:

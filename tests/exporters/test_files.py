@@ -283,6 +283,26 @@ def test_what_was_lost_is_written_down_once_there_is_room(
     ]
 
 
+def test_a_line_that_was_written_is_no_loss_where_earlier_ones_cannot_be_noted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where another user made the file of losses: every line after it was told as lost."""
+    exporter = open_jsonl(str(tmp_path))
+
+    def write(descriptor: int, data: bytes) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "write", write)
+        with pytest.raises(OSError, match="No space left"):
+            exporter.export(trace("lost"))
+    (tmp_path / "losses.jsonl").mkdir()
+    exporter.export(trace("kept"))
+    exporter.amend("kept", Reward(id="a", component="correct", value=1.0))
+    assert [line["trace_id"] for line in lines(tmp_path / "traces.jsonl")] == ["kept"]
+    assert exporter.complaints() == ["1 lines were lost (No space left on device)"]
+
+
 def test_a_disk_without_room_for_its_own_loss_is_told_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -5,13 +5,15 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import shutil
 import time
 from pathlib import Path
 
 import pytest
 
-from orchtrace_http import HttpExporter, _outbox, open_http
+from orchtrace_http import HttpExporter, _outbox, _spool, open_http
 from orchtrace_otel.errors import ConfigError
 from orchtrace_otel.schema import dump
 from orchtrace_otel.testing._samples import own_traces
@@ -136,3 +138,76 @@ def test_only_the_owner_may_read_the_spool(tmp_path: Path) -> None:
     assert batch.stat().st_mode & 0o077 == 0
     assert batch.parent.stat().st_mode & 0o077 == 0
     exporter.shutdown()
+
+
+def test_half_a_line_that_cannot_be_taken_back_spoils_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A disk that fails in the middle of a line and once more: the next line is whole."""
+    spool = _spool.Spool(tmp_path, 2**20)
+    spool.append(b'{"n":1}\n')
+    real = os.write
+
+    def breaks(*_: object) -> int:
+        raise OSError(errno.EIO, "Input/output error")
+
+    def half(descriptor: int, data: memoryview) -> int:
+        monkeypatch.setattr(os, "write", breaks)
+        return real(descriptor, data[: len(data) // 2])
+
+    for last in (b'{"n":2}\n', b""):
+        monkeypatch.setattr(os, "write", half)
+        monkeypatch.setattr(os, "ftruncate", breaks)
+        with pytest.raises(OSError, match="Input/output error"):
+            spool.append(b'{"n":"%s"}\n' % (b"x" * 100))
+        monkeypatch.undo()
+        if last:
+            spool.append(last)
+    batch = spool.seal()
+    assert batch is not None
+    assert batch.path is not None
+    assert batch.read() == b'{"n":1}\n{"n":2}\n'
+    assert _spool.Batch(batch.path).read() == b'{"n":1}\n{"n":2}\n'
+
+
+@pytest.mark.parametrize("step", ["open", "rename"])
+def test_a_drawer_that_cannot_be_made_leaves_nothing(
+    step: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each run tries again, as where no more files may be open."""
+
+    def too_many(*_: object, **__: object) -> None:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    monkeypatch.setattr(os, step, too_many)
+    with pytest.raises(OSError, match="Too many open files"):
+        _spool.Spool(tmp_path, 2**20).check()
+    monkeypatch.undo()
+    assert list(tmp_path.rglob("*")) == []
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="this system has no /proc")
+def test_a_removed_spool_on_a_full_disk_leaves_nothing_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was in the batch is written anew with each line, until there is room."""
+    spool = _spool.Spool(tmp_path, 2**20)
+    spool.append(b'{"n":1}\n')
+
+    def full(*_: object) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    shutil.rmtree(tmp_path)
+    spool.check()
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "write", full)
+        for _ in range(3):
+            with pytest.raises(OSError, match="No space left"):
+                spool.append(b'{"n":2}\n')
+    assert len(list(Path("/proc/self/fd").iterdir())) == before
+    assert [path.name for path in tmp_path.rglob("*") if path.is_file()] == ["lock"]
+    spool.append(b'{"n":2}\n')
+    batch = spool.seal()
+    assert batch is not None
+    assert batch.read() == b'{"n":1}\n{"n":2}\n'

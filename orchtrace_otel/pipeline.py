@@ -206,7 +206,7 @@ class Pipeline(SpanProcessor):
         self._let_go(old)
         old.run.flag("given_up")
         _write_facts(old.run)
-        root = _record_of_root(old.run, time.time_ns())
+        root = _record_of_root(old.run, old.run.now())
         records = old.records()
         finished = self._finish(old.run, [*records, root] if root else records)
         if finished is None:

@@ -14,7 +14,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any, Final, Literal
+from typing import IO, Any, Final, Literal, NoReturn
 
 import uvicorn
 
@@ -288,10 +288,17 @@ def _check_tls(options: Options) -> None:
         raise ConfigError(msg)
     if certificate is not None:
         try:
-            ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certificate, key)
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(certificate, key, _no_password)
         except OSError as error:
             msg = f"--tls-cert and --tls-key must be a certificate and its key, got {error}"
             raise ConfigError(msg) from error
+
+
+def _no_password() -> NoReturn:
+    """Answer who asks for the password of a key; OpenSSL would ask whoever sits at the terminal."""
+    msg = "--tls-key must be a key without a password, got one with it; `openssl pkey` writes it so"
+    raise ConfigError(msg)
 
 
 def _http(options: Options, collector: Collector) -> uvicorn.Server:

@@ -170,3 +170,13 @@ def test_a_certificate_that_is_none_is_told_in_a_line(tmp_path: Path) -> None:
         assert done.returncode == 2
         assert "--tls-cert and --tls-key must be a certificate and its key" in done.stderr
         assert "Traceback" not in done.stderr
+
+
+def test_a_key_with_a_password_is_told_in_a_line(tmp_path: Path) -> None:
+    """It was asked for at the terminal, twice, and gRPC cannot take one."""
+    options = ("--http", "127.0.0.1:0", "--grpc", "none", "--tls-cert", str(TLS / "loopback.crt"))
+    done = collect("--store", str(tmp_path), *options, "--tls-key", str(TLS / "encrypted.key"))
+    assert done.returncode == 2
+    assert "--tls-key must be a key without a password" in done.stderr
+    assert "pass phrase" not in done.stderr
+    assert "Traceback" not in done.stderr

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from types import SimpleNamespace
 from typing import Any
 
@@ -37,7 +38,7 @@ def test_more_open_runs_than_allowed_give_up_the_oldest() -> None:
 def test_a_run_that_is_too_old_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its age is looked at when another one opens; its rewards so far are kept."""
     now = [0.0]
-    clock = SimpleNamespace(monotonic=lambda: now[0], time_ns=lambda: 2 * 10**18)
+    clock = SimpleNamespace(monotonic=lambda: now[0])
     with capture(settings=Settings(max_run_seconds=60)) as captured:
         monkeypatch.setattr(pipeline, "time", clock)
         old = spans.start_run("old")
@@ -54,6 +55,22 @@ def test_a_run_that_is_too_old_is_given_up(monkeypatch: pytest.MonkeyPatch) -> N
     assert {"given_up", "no_stop"} <= set(given_up.flags)
     assert given_up.rewards["style"] == 1.0
     assert len(captured.traces) == 3
+
+
+def test_a_run_that_is_given_up_ends_by_its_own_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that was set back meanwhile had the run end before what was done in it."""
+    real = time.time_ns
+    with capture(deterministic=False) as captured:
+        run = spans.start_run("run")
+        assert run is not None
+        with monkeypatch.context() as patch:
+            patch.setattr(time, "time_ns", lambda: real() - 3_600 * 10**9)
+            opened = spans.open_activation(run.root, "critic")
+            opened.close()
+            captured.pipeline.broken_off(run)
+        run.close()
+    (trace,) = captured.traces
+    assert trace.flags == ("given_up", "no_stop")
 
 
 def test_a_run_that_was_given_up_tells_a_collector_so() -> None:

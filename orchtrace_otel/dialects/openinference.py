@@ -109,4 +109,6 @@ def _agents(found: Mapping[str, Any]) -> tuple[str | None, ...]:
     if not isinstance(held, dict):
         return ()
     given = cast("dict[str, Any]", held)
-    return word(given, "langgraph_node"), word(given, "lc_agent_name")
+    node = word(given, "langgraph_node")
+    # LangGraph.js tells of the task that takes the input in, too: nobody is at work there.
+    return None if node == "__start__" else node, word(given, "lc_agent_name")

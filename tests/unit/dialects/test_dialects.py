@@ -348,6 +348,8 @@ def test_nodes_of_a_langgraph_are_agents() -> None:
     assert read("RunnableLambda", node).kind == "step"
     assert read("x", {**node, "metadata": "{langgraph_node"}).kind == "step"
     assert read("x", {**node, "metadata": '["langgraph_node"]'}).kind == "step"
+    start = {**node, "metadata": '{"langgraph_node": "__start__"}'}
+    assert read("__start__", start).kind == "step"  # as LangGraph.js has it
 
 
 def test_calls_of_models_alone_are_no_run() -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from contextvars import Context
 from functools import partial
 from types import BuiltinMethodType, FunctionType
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 from opentelemetry import context as otel_context
 
@@ -95,7 +95,8 @@ def _own_instrumentor() -> Any:
     when we leave: past `__new__`, which always gives the same one.
     """
     hosts = _hosts()
-    return None if hosts.is_instrumented_by_opentelemetry else object.__new__(type(hosts))
+    kind = cast("Any", type(hosts))
+    return None if hosts.is_instrumented_by_opentelemetry else object.__new__(kind)
 
 
 def _hosts() -> Any:

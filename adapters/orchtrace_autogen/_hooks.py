@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from orchtrace_autogen import _framework as f
 from orchtrace_autogen import _tools
@@ -17,6 +17,7 @@ from orchtrace_autogen._remote import RemoteHooks
 from orchtrace_autogen._resume import Resumed
 from orchtrace_autogen._runs import RunHooks
 from orchtrace_autogen._runtime import RuntimeHooks
+from orchtrace_autogen._sampling import SamplingHooks
 from orchtrace_autogen._team import TeamRun
 from orchtrace_autogen._telemetry import Telemetry
 from orchtrace_otel.adapter import Patches
@@ -48,9 +49,10 @@ class Hooks:
         self._patches = Patches()
         self._telemetry = Telemetry(telemetry)
         self._remote = RemoteHooks()
+        self._sampling = SamplingHooks()
         self._families = [
             Family(f.ChatCompletionClient, CLIENTS),
-            Family(f.Workbench, _tools.WORKBENCHES, self._telemetry.adopt),
+            Family(f.Workbench, _tools.WORKBENCHES, self._adopt_workbench),
             Family(f.Memory, _tools.MEMORIES),
             Family(f.CodeExecutor, _tools.EXECUTORS),
             Family(f.AgentRuntime, {}, self._remote.adopt),
@@ -65,6 +67,7 @@ class Hooks:
         patches = self._patches
         self._remote.install(patches)
         self._telemetry.install(patches)
+        self._sampling.install(patches)
         self._wrap_entries(patches)
         self._wrap_messages(patches)
         patches.wrap(f.AssistantAgent, "_execute_tool_call", _tools.assistant_call)
@@ -72,6 +75,10 @@ class Hooks:
         patches.wrap(f.BaseStreamTool, "run_json_stream", _tools.tool_stream)
         for family in self._families:
             family.instrument()
+
+    def _adopt_workbench(self, kind: type[Any]) -> None:
+        self._telemetry.adopt(kind)
+        self._sampling.adopt(kind)
 
     def _wrap_entries(self, patches: Patches) -> None:
         runs = RunHooks(self._teams, self._dropped, _labels, self._resumed)

@@ -42,8 +42,7 @@ class _Turn(Call):
     __slots__ = ("_asked", "_interval", "_work", "content")
 
     def __init__(self, interval: Interval, context: Context, work: Work | None) -> None:
-        inside = set_value(_INSIDE, True, context)  # noqa: FBT003 - a flag
-        super().__init__(set_span_in_context(interval.span, inside))
+        super().__init__(set_span_in_context(interval.span, unseen(context)))
         self._interval = interval
         self._work = work
         self._asked: Asked | None = None
@@ -74,6 +73,11 @@ class _Turn(Call):
             return
         for call in result.content:
             self._work.calls[call.id] = self._asked
+
+
+def unseen(context: Context) -> Context:
+    """Return a context like `context` in which calls of models are no turns."""
+    return set_value(_INSIDE, True, context)  # noqa: FBT003 - a flag
 
 
 @guarded

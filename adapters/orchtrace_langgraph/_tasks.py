@@ -85,7 +85,6 @@ class Task:
         inside: Runs of graphs that it, or what it calls, has open.
         decisions: What its routers chose, by router, and where its command goes, by None.
         turns: LLM calls that are still open, by LangChain's id.
-        tools: Tool calls that are still open.
     """
 
     __slots__ = (
@@ -110,7 +109,6 @@ class Task:
         "opens",
         "place",
         "run",
-        "tools",
         "turns",
     )
 
@@ -136,7 +134,6 @@ class Task:
         self.by: str | None = None
         self.decisions: dict[int | None, Decision] | None = None
         self.turns: set[UUID] | None = None
-        self.tools: set[Scope] | None = None
         self.inside: set[GraphRun] | None = None
 
     def marks(self) -> tuple[Mark, ...]:
@@ -271,6 +268,7 @@ def _fail(task: Task, activation: Activation, error: BaseException) -> None:
     if status == "paused":
         asked(task, activation, error)
     elif status == "cancelled":
+        abandon(task)
         _despawn(task, activation)
     activation.end(status, error=error if status == "error" else None)
 
@@ -290,8 +288,14 @@ def _despawn(task: Task, activation: Activation) -> None:
 @guarded
 def abandon(task: Task | None) -> None:
     """End what is open inside a task: LangGraph goes on, and does not wait for it."""
-    for run in tuple(task.inside or ()) if task is not None else ():
+    if task is None:
+        return
+    for run in tuple(task.inside or ()):
         run.end(None, CancelledError())
+    activation = task.activation
+    if activation is not None and activation.inside:
+        # Tasks that it called are ended as such.
+        activation.leave_inside({one.activation for one in list(task.run.tasks.values())})
 
 
 def left_running(tasks: Iterable[Task]) -> None:
@@ -305,8 +309,6 @@ def left_running(tasks: Iterable[Task]) -> None:
             continue
         abandon(task)
         give_up(task.turns or ())
-        for tool in [*(task.tools or ())]:
-            tool.end("cancelled")
         _despawn(task, activation)
         activation.end("cancelled")
 

@@ -65,9 +65,6 @@ def _enter(tool: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Call | 
         names = None if asked is None or call_id is None else asked.names.get(call_id)
         tool_opens(opened, args[0] if args else kwargs.get("tool_input"), names)
     task = CURRENT.get()
-    if task is not None:
-        task.tools = task.tools or set()
-        task.tools.add(opened)
     return _Call(opened, call_id, flow, asked, task, opened.attach(), TOOL.set(opened))
 
 
@@ -103,15 +100,8 @@ def _leave(call: _Call, result: Any, error: BaseException | None) -> None:
     if task is not None:
         turn = None if asked is None else asked.turn
         gone = [each(command.goto) for command in commands if command.goto]
-        _tell(task, tool, [Transfer(goals, call_id, turn, closed) for goals in gone])
-
-
-def _tell(task: Task, tool: Scope, transfers: list[Transfer]) -> None:
-    """Tell a task that a tool call of it is over, and where to that goes."""
-    if task.tools is not None:
-        task.tools.discard(tool)
-    if transfers:
-        task.hand_over().transfers += transfers
+        if gone:
+            task.hand_over().transfers += [Transfer(goals, call_id, turn, closed) for goals in gone]
 
 
 def run_tool(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Final
 
 from opentelemetry import context as otel_context
@@ -67,11 +67,31 @@ class Activation(Scope):
         self.announced: dict[str, deque[Edge]] | None = None
         self.results: deque[tuple[Mark, int, str]] | None = None
         self.owner: object = None
+        self.inside = set()
+        if parent is not None:
+            parent.hold(self)
 
     @property
     def activation(self) -> Activation:
         """Itself."""
         return self
+
+    def hold(self, scope: Scope) -> None:
+        """Know of work that begins right below it, unless it is over itself."""
+        if self.inside is not None and not self.is_closed:
+            self.inside.add(scope)
+
+    def leave_inside(self, but: Collection[Scope | None] = ()) -> None:
+        """End what is open below it, the innermost first: nobody waits for that any more.
+
+        Args:
+            but: What somebody else ends, with all that is below.
+        """
+        for scope in [*(self.inside or ())]:
+            if scope not in but:
+                if isinstance(scope, Activation):
+                    scope.leave_inside(but)
+                scope.end("cancelled")
 
     def busy(self, agent: str) -> tuple[str, bool]:
         """Return an instance of `agent` for a call from here, and whether it is a new life."""
@@ -143,7 +163,7 @@ class Elsewhere(Activation):
         self._owner = unit()
         self.agent = self.instance = ""
         self.role = None
-        self.idle = self.announced = self.results = self.owner = None
+        self.idle = self.announced = self.results = self.owner = self.inside = None
 
 
 def current() -> Activation | None:

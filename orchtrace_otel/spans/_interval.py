@@ -268,11 +268,13 @@ class Scope(Interval):
         source: The flow of control that it was called from and returns to, of a call of
             a decorated function; None of a tool call that an adapter opened, until such a call
             shows that it is the same.
+        inside: Agents' work and tool calls right below an activation that are open, as it is.
     """
 
-    __slots__ = ("source",)
+    __slots__ = ("inside", "source")
 
     ends = (".open", ".close")
+    inside: set[Scope] | None
     source: Flow | None
 
     @property
@@ -333,6 +335,11 @@ class Scope(Interval):
                 causes.insert(0, ("causal", flow.last))
             edges = [*causes, *edges]
         Interval.end(self, status, edges, error, attributes)
+        around = None if self.parent is None else self.parent.inside
+        if around:
+            around.discard(self)
+        if self.inside:
+            self.inside.clear()  # what goes on holds its parent, and would wait for the collector
 
 
 keepers: Final[list[Callable[[Scope | None], Scope | None]]] = []

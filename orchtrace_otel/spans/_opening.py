@@ -98,7 +98,8 @@ def open_tool(  # noqa: PLR0913 - one keyword a fact of the call
     if not lies_below(parent.span, context):
         facts[a.ACTIVATION] = parent.span_id  # its OTel parent is another span, such as a user's
     opened = Scope(parent.run, parent, f"{a.EXECUTE_TOOL} {tool}", facts, edges, context)
-    opened.source = None
+    opened.source = opened.inside = None
+    parent.hold(opened)
     return opened
 
 

@@ -251,8 +251,9 @@ class Run:
         finally:  # whatever fails: the spans below the root hang in the air without it
             self.is_stopped = root.is_closed = True
             end_span(root.span, self.now() if end is None else end)
-            # The two hold each other, and would wait for the garbage collector.
+            # These hold each other, and would wait for the garbage collector.
             self._root = weakref.ref(root)
+            root.inside = None
             self.watcher = None  # likewise
 
     def _write_end(

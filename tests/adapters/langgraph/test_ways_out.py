@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import gc
 import operator
+import threading
 from typing import Annotated
 
 import pytest
@@ -199,6 +200,61 @@ def test_a_run_that_is_cancelled_while_it_waits_for_its_tasks_ends_them(traced, 
     status = {e["instance"]: e["status"] for e in trace.events if e.verb == "return"}
     assert status["calls#1"] == status["worker#1"] == status["inner#1"] == "cancelled"
     assert read.triggers(trace).get("next#1") == ([{"calls#1"}] if goes_on else None)
+
+
+@pytest.mark.parametrize("way_out", ["sibling", "caller"])
+@pytest.mark.parametrize("kind", ["decorated", "langchain"])
+def test_what_goes_on_in_a_thread_that_nobody_waits_for_ends_with_its_task(traced, kind, way_out):
+    """Threads cannot be ended: agents and tools at work in them are in the trace, as cancelled."""
+    begun, over = threading.Event(), threading.Event()
+
+    def search(query: str) -> str:
+        """Search."""
+        begun.set()
+        over.wait(10)
+        return "found"
+
+    looks_up, search_tool = orchtrace.tool(search), tool(search)
+    kinds = {
+        "decorated": lambda: looks_up("?"),
+        "langchain": lambda: search_tool.invoke({"query": "?"}),
+    }
+
+    @orchtrace.agent
+    def scout():
+        kinds[kind]()
+
+    def calls(state):
+        scout()
+
+    async def fails(state):
+        await asyncio.to_thread(begun.wait, 10)
+        raise ValueError
+
+    async def main(graph):
+        asked = asyncio.create_task(graph.ainvoke({}))
+        if way_out == "caller":
+            await asyncio.to_thread(begun.wait, 10)
+            asked.cancel()
+        await asyncio.wait([asked])
+        over.set()
+        return asked.cancelled() or asked.exception()
+
+    graph = StateGraph(State)
+    graph.add_node("calls", calls)
+    graph.add_edge(START, "calls")
+    if way_out == "sibling":
+        graph.add_node("fails", fails)
+        graph.add_edge(START, "fails")
+    asyncio.run(main(graph.compile()))
+    trace = traced.trace
+    assert trace.flags == ()
+    ends = [
+        (e.agent, e["status"])
+        for e in trace.events
+        if e.verb in {"tool_result", "return"} and e.agent != "fails"
+    ]
+    assert ends == [("scout", "cancelled"), ("scout", "cancelled"), ("calls", "cancelled")]
 
 
 def test_an_input_that_is_refused_ends_the_run_as_an_error(traced, read):

@@ -222,7 +222,7 @@ wheel: $(VENV)/.ready-dev ## build dist/*.whl and compare it with the folders
 	$(PY) -m pytest tests/unit/test_wheel.py
 
 .PHONY: docs
-docs: $(VENV)/.ready-dev ## write the generated pages docs/schema.md and docs/tables.md anew
+docs: $(VENV)/.ready-dev ## write the generated pages docs/schema.md, docs/tables.md and docs/datasets.md anew
 	$(PY) docs/generate_schema.py
 	$(PY) docs/generate_tables.py
 	$(PY) docs/generate_datasets.py

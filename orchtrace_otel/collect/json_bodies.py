@@ -64,7 +64,7 @@ def _read(
                 _fill(getattr(scope, _snake(inner)), items, rejected)
     except _WRONG as error:
         msg = (
-            f"a body must be a {kind().DESCRIPTOR.name} in JSON, came {len(body)} bytes "
+            f"a body must be an {kind().DESCRIPTOR.name} in JSON, came {len(body)} bytes "
             f"that are none ({type(error).__name__})"
         )
         raise RefusedError(msg, "invalid") from None
@@ -88,8 +88,9 @@ def _fill(into: Any, items: Iterable[Any] | None, rejected: Rejected) -> None:
             _parse(_with_ids(item), added)
         except _WRONG as error:
             del into[-1]
-            name = type(error).__name__
-            rejected.add(f"a span or log record must be one in OTLP's JSON ({name})")
+            is_id = isinstance(error, binascii.Error)
+            why = "ids are hexadecimal digits" if is_id else type(error).__name__
+            rejected.add(f"a span or log record must be one in OTLP's JSON ({why})")
 
 
 def _parse(given: Json, into: Any) -> Any:

@@ -205,4 +205,4 @@ def test_an_evaluation_that_names_no_run_is_told(tmp_path: Path, capsys) -> None
     assert command.main([str(file), "--to", f"jsonl:{target}"], standalone_mode=False) == 1
     said = capsys.readouterr().err
     assert f"{file}:1: orchtrace.run.id must be <OTel trace id>-<span id of the root>" in said
-    assert f"{file}:2: a body must be a ExportLogsServiceRequest in JSON" in said
+    assert f"{file}:2: a body must be an ExportLogsServiceRequest in JSON" in said

@@ -27,9 +27,9 @@ BOMB_BODY = b"".join(BOMB.compress(bytes(2**20)) for _ in range(512)) + BOMB.flu
     ("body", "headers", "status", "code", "said"),
     [
         (b"\xff\xff\xff", PROTOBUF, 400, 3, "must be an ExportTraceServiceRequest, came 3 bytes"),
-        (b"{", JSON, 400, 3, "must be a ExportTraceServiceRequest in JSON"),
-        (b"[]", JSON, 400, 3, "must be a ExportTraceServiceRequest in JSON"),
-        (b'{"resourceSpans": 7}', JSON, 400, 3, "must be a ExportTraceServiceRequest in JSON"),
+        (b"{", JSON, 400, 3, "must be an ExportTraceServiceRequest in JSON"),
+        (b"[]", JSON, 400, 3, "must be an ExportTraceServiceRequest in JSON"),
+        (b'{"resourceSpans": 7}', JSON, 400, 3, "must be an ExportTraceServiceRequest in JSON"),
         (b"no gzip", GZIP, 400, 3, "a body of encoding gzip must be gzip"),
         (gzip.compress(b"\n\0" * 99)[:-9], GZIP, 400, 3, "must be whole, came its beginning"),
         (BOMB_BODY, GZIP, 413, 8, "must not become more than 4194304 bytes"),

@@ -172,6 +172,7 @@ def test_a_span_in_json_that_is_none_is_rejected_and_the_rest_is_kept(
     answer = httpx.post(f"{collector.url}/v1/traces", json=document)
     assert answer.status_code == 200
     assert answer.json()["partialSuccess"]["rejectedSpans"] == "2"
+    assert "ids are hexadecimal digits" in answer.json()["partialSuccess"]["errorMessage"]
     trace_id = spans_of(request)[0].trace_id
     eventually(lambda: is_stored(collector, trace_id, len(spans) - 2))
 

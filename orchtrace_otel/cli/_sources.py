@@ -59,6 +59,12 @@ class Store(ParamType):
         return text
 
 
+def has_spans(places: Iterable[str]) -> bool:
+    """Whether a file of spans is among files and folders; what comes through a pipe is gone."""
+    here = (Path(place) for place in places if "://" not in place)
+    return any(file.is_file() and kind_of(file) for path in here for file in _files(path))
+
+
 def read_places(places: Iterable[str]) -> Iterator[Item]:
     """Go through files and folders of traces, lakes, and files of spans among them.
 

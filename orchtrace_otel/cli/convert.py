@@ -10,7 +10,7 @@ import click
 
 from orchtrace_otel.cli._console import print_error, tell
 from orchtrace_otel.cli._files import STDIN
-from orchtrace_otel.cli._sources import Place, read_places
+from orchtrace_otel.cli._sources import Place, has_spans, read_places
 from orchtrace_otel.cli._summary import counted
 from orchtrace_otel.exporter import TraceExporter, open_exporter
 from orchtrace_otel.tables.reading import LINES
@@ -73,7 +73,8 @@ def command(places: tuple[str, ...], *, target: str, compact: bool) -> int:
             print_error(fault)
     is_empty = not counts.runs and not counts.late
     if is_empty and not faults:
-        print_error(f"no run in {', '.join(places)}")
+        why = "; its spans tell of no agent, workflow or tool at work" if has_spans(places) else ""
+        print_error(f"no run in {', '.join(places)}{why}")
     return int(faults > 0 or is_empty or bool(left))
 
 

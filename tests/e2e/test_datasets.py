@@ -11,6 +11,7 @@ from orchtrace_otel.datasets import known_writers
 from orchtrace_otel.model import Trace
 from tests.e2e.cli.commands import run
 from tests.recorded import Recorder, many, siblings, write
+from tests.unit.dialects.stories import Span, chat, request
 
 
 @pytest.fixture
@@ -199,6 +200,15 @@ def test_a_file_that_holds_no_run_is_told(tmp_path: Path) -> None:
     (tmp_path / "empty.jsonl").touch()
     done = run("convert", "empty.jsonl", "--to", "jsonl:copy/", cwd=tmp_path)
     assert (done.returncode, "error: no run in empty.jsonl" in done.stderr) == (1, True)
+
+
+def test_spans_of_which_no_run_came_are_told(tmp_path: Path) -> None:
+    """They could be read: what they lack is somebody at work."""
+    call = Span(1, None, "chat loaf-1", 0, 5, chat(1, 1))
+    (tmp_path / "spans.json").write_bytes(request([call]))
+    done = run("convert", "spans.json", "--to", "jsonl:copy/", cwd=tmp_path)
+    why = "its spans tell of no agent, workflow or tool at work"
+    assert (done.returncode, done.stderr) == (1, f"error: no run in spans.json; {why}\n")
 
 
 def test_traces_come_from_standard_input_too(recorded, tmp_path: Path) -> None:

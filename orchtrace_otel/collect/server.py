@@ -231,6 +231,9 @@ async def serve(
     _check_tls(options)
     try:
         collector = Collector(options)
+    except (OSError, sqlite3.OperationalError) as error:  # such as a full disk
+        msg = f"--store must be a folder to write, got {str(options.store)!r} ({error})"
+        raise ConfigError(msg) from error
     except sqlite3.Error as error:
         msg = (
             f"--store must hold an index and an archive that SQLite can read, got {error}; "

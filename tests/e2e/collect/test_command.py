@@ -160,6 +160,22 @@ def test_an_index_that_is_none_is_told_in_a_line(tmp_path: Path) -> None:
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.parametrize("part", ["spool", "index.sqlite", "archive.sqlite"])
+def test_a_part_of_the_store_that_cannot_be_made_is_told_in_a_line(
+    part: str, tmp_path: Path
+) -> None:
+    """As on a full disk, where no word of removing the index helps."""
+    if part == "spool":
+        (tmp_path / part).touch()
+    else:
+        (tmp_path / part).mkdir()
+    done = collect("--store", str(tmp_path), "--http", "127.0.0.1:0", "--grpc", "none")
+    assert done.returncode == 2
+    assert f"--store must be a folder to write, got {str(tmp_path)!r} (" in done.stderr
+    assert "may be removed" not in done.stderr
+    assert "Traceback" not in done.stderr
+
+
 def test_a_certificate_that_is_none_is_told_in_a_line(tmp_path: Path) -> None:
     """Before anything listens."""
     (tmp_path / "bad.pem").write_text("no certificate")

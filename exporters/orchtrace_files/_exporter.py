@@ -68,9 +68,10 @@ class JsonlExporter:
             The file, and where in it the line begins.
 
         Raises:
-            OSError: If it could not be written; no part of it was.
+            OSError: If it could not be written; no part of it was. Whoever calls has the line
+                still, so that it is no loss.
         """
-        return self.traces.path, self._append(self.traces, line)
+        return self.traces.path, self.traces.append(line)
 
     def amend(self, run_id: str, reward: Reward) -> None:
         """Append a reward that came after its run was exported.

@@ -193,6 +193,10 @@ class ParquetExporter:
             self.losses.own_up()
 
     def _lose_oldest(self) -> None:
+        if self._events > _MOST_KEPT * self._max_events:
+            # Who keeps what a flush could not write, as a collector does, gives it once more.
+            self._traces = _once(self._traces)
+            self._events = sum(len(one.events) for one in self._traces)
         lost = 0
         while self._events > _MOST_KEPT * self._max_events and len(self._traces) > 1:
             self._events -= len(self._traces.pop(0).events)

@@ -124,7 +124,10 @@ class Store:
 
     def close(self) -> None:
         """Let go of the folder."""
-        self._exporter.shutdown()
+        # After a failure what the exporter holds does not count. It would try once more, and tell
+        # as lost what the spool keeps for the next start.
+        if not self._is_in_doubt:
+            self._exporter.shutdown()
         self.index.close()
 
 

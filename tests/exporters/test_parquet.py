@@ -359,6 +359,25 @@ def test_what_cannot_be_written_for_long_is_lost_oldest_first_and_told(
     assert f"{lost} runs were lost (Permission denied)" in exporter.complaints()[0]
 
 
+def test_a_run_that_is_given_again_takes_no_others_place(
+    tmp_path: Path, traces: list[Trace], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who is told that a flush failed may give once more what it keeps, as a collector does."""
+    exporter = ParquetExporter(LocalFolder(tmp_path / "lake"), max_events=12)
+
+    def refuse(*_: object) -> None:
+        raise OSError(errno.EACCES, os.strerror(errno.EACCES))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(parquet, "put", refuse)
+        for _ in range(20):
+            exporter.export(traces[0])
+            exporter.export(traces[1])
+    exporter.flush()
+    assert found(tmp_path / "lake") == by_id(traces[:2])
+    assert exporter.complaints() == []
+
+
 def test_late_rewards_that_cannot_be_written_for_long_are_lost_oldest_first_and_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

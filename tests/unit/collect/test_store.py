@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import random
 import sqlite3
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import orjson
 import pytest
 
+from orchtrace_files import _parquet as parquet
 from orchtrace_otel import schema
 from orchtrace_otel.collect.archive import Archive
 from orchtrace_otel.collect.index import Index, with_revision
@@ -18,6 +21,7 @@ from orchtrace_otel.collect.metrics import Metrics
 from orchtrace_otel.collect.store import Store
 from orchtrace_otel.collect.verdicts import Verdict
 from orchtrace_otel.errors import ConfigError
+from orchtrace_otel.exporter import open_exporter
 from orchtrace_otel.model import Reward, Trace
 from tests.collecting import lines, recorded
 
@@ -132,6 +136,33 @@ def test_a_line_that_was_written_before_the_index_failed_is_not_written_again(
     assert store.put(TRACES[0]) == "unchanged"
     store.close()
     assert len(lines(tmp_path)) == 1
+
+
+@pytest.mark.parametrize("tables", ["jsonl", "parquet"])
+def test_what_cannot_be_written_is_not_told_as_lost(
+    tables: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The spool keeps it for another try, or another start: a full disk costs a collector none."""
+    store = Store(tmp_path, tables)
+
+    def write() -> None:
+        store.put(TRACES[0])
+        store.settle()
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "write", full)
+        patch.setattr(parquet, "put", full)
+        for _ in range(2):
+            with pytest.raises(OSError, match="No space left"):
+                write()
+            store.doubt()
+        store.close()
+    assert not (tmp_path / "losses.jsonl").exists()
+    opened: Any = open_exporter(f"{tables}:{tmp_path}/")
+    assert opened.complaints() == []
 
 
 def test_a_file_that_is_renamed_away_is_found_under_its_new_name(tmp_path: Path) -> None:

@@ -20,11 +20,12 @@ _GRAIN: Final = 1_000_000
 def settle(by_id: Mapping[str, SpanRecord]) -> Mapping[str, SpanRecord]:
     """Return the spans with ends that agree with beginnings, where these are of a coarse clock.
 
+    That is asked of those that say something: a span of a database or of a caller may be finer.
     An end counts in whole milliseconds, too: then it is never later than what followed it. Only
     where the span began in the same one it stays, for what lies in there has no order. A parent
     ends no earlier than its child that seems to outlive it by less than the grain.
     """
-    if any(record.start % _GRAIN for record in by_id.values()):
+    if any(record.start % _GRAIN for record in by_id.values() if record.foreign is not None):
         return by_id
     ends = {key: _end(record) for key, record in by_id.items()}
     for key in sorted(ends, key=lambda key: (-ends[key], key)):
@@ -38,7 +39,8 @@ def settle(by_id: Mapping[str, SpanRecord]) -> Mapping[str, SpanRecord]:
 
 def _end(record: SpanRecord) -> int:
     whole = record.end - record.end % _GRAIN
-    return whole if whole > record.start else record.end
+    is_coarse = record.start % _GRAIN == 0
+    return whole if is_coarse and whole > record.start else record.end
 
 
 def _place(record: SpanRecord) -> tuple[int, bool, int, str]:

@@ -81,6 +81,15 @@ def test_one_after_another_stays_so(steps: list[Lengths], offset: int) -> None:
     assert found.flags == ()
 
 
+def test_a_finer_span_among_them_changes_nothing() -> None:
+    """As that of a request around them, or of a database inside of a tool."""
+    spans = Team([[(1_500, 300, 1_400)], [(1_500, 300, 1_400)]], 700).spans
+    told_of = [in_javascript(span) for span in spans]
+    told_of[0].parent = 9
+    finer = [Span(9, None, "GET /", 0.25, 9.75), Span(8, told_of[3].id, "SELECT", 2.3, 2.4)]
+    assert causes(told([*told_of, *finer])) == causes(told(spans))
+
+
 def test_branches_stay_branches() -> None:
     """What began in one millisecond, and what overlaps by more, ran beside each other."""
     branches = [(4_000, 3_000, 5_000), (7_300, 2_200, 6_000)]

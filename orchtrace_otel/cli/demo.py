@@ -100,7 +100,7 @@ def command(folder: Path, *, url: str | None) -> int:
         told = ", ".join(f"{kind}: {count:,}" for kind, count in sorted(lost.items()))
         print_error(f"not everything was written, or sent: {told}")
         return 1
-    _say_where(file, before + 1, url)
+    _say_where(file, before + 1, None if code else url)
     return code
 
 
@@ -162,4 +162,4 @@ def _say_where(file: Path, first: int, url: str | None) -> None:
     for verb in verbs:
         tell_text(Text.assemble("  ", (clean(f"orchtrace {verb}", longest=None), "bold")))
     if url is not None:
-        tell(f"The spans went to {url} as well.")
+        tell(f"The spans went to {without_password(url)} as well.")

@@ -375,13 +375,16 @@ def test_an_application_neither_waits_nor_ends_late() -> None:
 def test_the_demo_ships_its_spans(tmp_path: Path) -> None:
     """`orchtrace demo --otlp URL`: whole runs arrive, with their edges as links."""
     with http_collector() as collector:
-        subprocess.run(
-            [sys.executable, "-m", "orchtrace_otel.cli", "demo", "--otlp", collector.url],
+        url = collector.url.replace("//", "//me:secret@")
+        done = subprocess.run(
+            [sys.executable, "-m", "orchtrace_otel.cli", "demo", "--otlp", url],
             cwd=tmp_path,
             env={"PYTHONUTF8": "1"},
             capture_output=True,
+            text=True,
             check=True,
         )
+    assert f"The spans went to {collector.url} as well." in done.stdout
     spans = [
         span
         for _, _, request in collector.requests

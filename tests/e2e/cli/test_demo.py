@@ -78,6 +78,7 @@ def test_the_demo_goes_on_without_a_collector(tmp_path: Path) -> None:
     done = run("demo", "--otlp", "http://me:secret@127.0.0.1:9", cwd=tmp_path)
     assert done.returncode == 1
     assert "http://127.0.0.1:9: Connection refused" in done.stderr
+    assert "spans went" not in done.stdout
     assert "secret" not in done.stderr
     assert len(read(tmp_path / "orchtrace-data" / "traces.jsonl")) == 3
 

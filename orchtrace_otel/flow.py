@@ -30,6 +30,9 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
+NOBODY: Final = -1
+"""Who runs a flow that is handed on, or over: no task, which would keep its error's frames."""
+
 _MOST_WAITING: Final = 100
 """Tasks in a row, each of which waits for the next."""
 
@@ -150,7 +153,7 @@ class Flow:
             return known[1]
         if _waits_for(self.owner if self.runner is None else self.runner(), runner):
             return self
-        return self.fork(runner, -1)
+        return self.fork(runner, NOBODY)
 
     def fork(self, runner: _Runner, owner: Unit) -> Flow:
         """Begin a flow of what is handed to `runner` now."""
@@ -308,7 +311,7 @@ class Job:
 
     def __init__(self, source: Flow) -> None:
         self.source = source
-        self.fork = source.here().fork(self, -1)
+        self.fork = source.here().fork(self, NOBODY)
         self._is_over = False
 
     def run(self, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:

@@ -12,6 +12,7 @@ import uuid
 import weakref
 from collections.abc import Callable, MutableMapping
 from contextvars import Token
+from types import BuiltinFunctionType
 from typing import Any, Final, NamedTuple
 
 from opentelemetry.context import Context, attach, create_key, get_current, set_value
@@ -23,7 +24,7 @@ from orchtrace_autogen._work import Work, work_of
 from orchtrace_otel import attributes as a
 from orchtrace_otel import content
 from orchtrace_otel._guard import guarded
-from orchtrace_otel.flow import Edge, Flow, Mark, unit
+from orchtrace_otel.flow import NOBODY, Edge, Flow, Mark, unit
 from orchtrace_otel.model import plain_text
 from orchtrace_otel.spans import (
     Activation,
@@ -67,6 +68,19 @@ class CoreRun:
         self.error: BaseException | None = None
         self.leaves: list[Mark] = []
         self._held = 0
+
+    def called(self, error: BaseException | None) -> None:
+        """Note that the host's call is over, and what it ended with.
+
+        What waits for a message that nobody handles must not keep the runtime: a task that
+        failed holds its error, and that the frames which know the runtime.
+        """
+        if not self.run.is_closed:  # given up meanwhile
+            self.run.root.flow.owner = NOBODY
+        self.error = error
+        self.release()
+        if self.error is not None:
+            self.error = _without_frames(self.error)
 
     def hold(self) -> None:
         """Keep it open: a message is on its way, a handler at work, the host waits."""
@@ -335,9 +349,11 @@ class CoreHooks:
         if message.flow is not None and message.closed is not None:
             message.flow.returned(message.closed)
         opened = message.opened
-        if opened is not None:
-            if error is not None and message.is_hosts:
-                opened.error = error
+        if opened is None:
+            return
+        if message.is_hosts:
+            opened.called(error)
+        else:
             opened.release()
 
     def process(self, wrapped: Any, runtime: Any, args: Any, kwargs: Any) -> Any:
@@ -414,6 +430,18 @@ class CoreHooks:
         table = self._table(agent.runtime)
         found = None if table is None else table.get(context.message_id)
         return found or self._elsewhere(context.sender)
+
+
+def _without_frames(error: BaseException) -> BaseException:
+    """Return an error that says what `error` does, and holds nobody's variables.
+
+    Of the host's class, but made by Python's own: the host's may want more than its words.
+    """
+    kind = type(error)
+    makers = (vars(base).get("__new__") for base in kind.__mro__)
+    make: Any = next(one for one in makers if isinstance(one, BuiltinFunctionType))
+    made: BaseException = make(kind, *error.args)
+    return made
 
 
 def _let_go(message: Sent, stop: Stop | None) -> None:

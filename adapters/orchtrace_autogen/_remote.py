@@ -238,9 +238,10 @@ def _unseen() -> SpanContext:
 def _over(sending: Sending, error: BaseException | None) -> None:
     if sending.opened is None:
         return
-    if sending.is_hosts and error is not None:
-        sending.opened.error = error
-    sending.opened.release()
+    if sending.is_hosts:
+        sending.opened.called(error)
+    else:
+        sending.opened.release()
 
 
 def _root_of(asking: Activation) -> Activation:

@@ -33,7 +33,9 @@ class _Entered(Call):
         self.entry = entry
 
     def attach(self) -> Token[Context]:
-        self.entry.activation.flow.owner = unit()
+        activation = self.entry.activation
+        if not activation.is_closed:  # what comes after a team's result is its consumer's
+            activation.flow.owner = unit()
         return attach(self.context)
 
 

@@ -15,7 +15,7 @@ from opentelemetry.trace import Link, Span, SpanContext, Status, StatusCode
 from orchtrace_otel import attributes as a
 from orchtrace_otel._guard import guarded, note
 from orchtrace_otel.content import gate
-from orchtrace_otel.flow import Edge, Flow, Mark, Unit, unit
+from orchtrace_otel.flow import NOBODY, Edge, Flow, Mark, Unit, unit
 from orchtrace_otel.spans._carrying import carrying
 from orchtrace_otel.spans._outcome import error_type
 from orchtrace_otel.spans._text import all_writable, is_writable, writable
@@ -335,11 +335,21 @@ class Scope(Interval):
                 causes.insert(0, ("causal", flow.last))
             edges = [*causes, *edges]
         Interval.end(self, status, edges, error, attributes)
+<<<<<<< HEAD
         around = None if self.parent is None else self.parent.inside
         if around:
             around.discard(self)
         if self.inside:
             self.inside.clear()  # what goes on holds its parent, and would wait for the collector
+=======
+        self.let_go()
+
+    def let_go(self) -> None:
+        """Forget the task that worked in it: one that failed keeps its error, and all frames."""
+        self._owner = None
+        if self._flow is not None:
+            self._flow.owner = NOBODY
+>>>>>>> f970d2d (AutoGen: a task that failed keeps no runtime whose messages nobody will handle, and no team)
 
 
 keepers: Final[list[Callable[[Scope | None], Scope | None]]] = []

@@ -250,6 +250,7 @@ class Run:
             raise
         finally:  # whatever fails: the spans below the root hang in the air without it
             self.is_stopped = root.is_closed = True
+            root.let_go()
             end_span(root.span, self.now() if end is None else end)
             # These hold each other, and would wait for the garbage collector.
             self._root = weakref.ref(root)

@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import weakref
 from dataclasses import dataclass
 
 import pytest
@@ -387,6 +388,69 @@ def test_runtime_that_is_given_up_before_it_is_idle_drops_what_it_has_not_begun(
 
     asyncio.run(tell())
     assert traced.trace.stop["stop_detail"] == "runtime stopped"
+
+
+class ParticularError(LookupError):
+    """An error that cannot be made of its arguments alone."""
+
+    def __new__(cls, text: str, *, why: str) -> "ParticularError":
+        return super().__new__(cls, text)
+
+    def __init__(self, text: str, *, why: str) -> None:
+        super().__init__(text)
+        self.why = why
+
+
+async def _fails() -> str:
+    raise ParticularError("no", why="so")
+
+
+async def _waits() -> str:
+    await asyncio.sleep(60)
+    return "late"
+
+
+@pytest.mark.parametrize("around", ["nothing", "a team of our own"])
+@pytest.mark.parametrize(
+    ("then", "reason", "detail"),
+    [(_fails, "error", "ParticularError"), (_waits, "cancelled", "CancelledError")],
+)
+def test_an_error_keeps_no_runtime_whose_messages_were_dropped(
+    traced, then, reason, detail, around
+) -> None:
+    """A failed task holds its error's frames; the run ends with its runtime all the same."""
+
+    class Censor(DefaultInterventionHandler):
+        async def on_publish(self, message: object, *, message_context: MessageContext) -> object:
+            return DropMessage
+
+    class Teller(RoutedAgent):
+        @message_handler
+        async def on_note(self, message: Note, ctx: MessageContext) -> str:
+            await self.publish_message(message, TopicId("news", "default"))
+            return await then()
+
+    gone: list[weakref.ref[object]] = []
+
+    async def request() -> None:
+        runtime = await _office(intervention_handlers=[Censor()])
+        gone.append(weakref.ref(runtime))
+        await Teller.register(runtime, "teller", lambda: Teller("teller"))
+        await runtime.send_message(Note("x"), AgentId("teller", "default"))
+
+    async def serve() -> None:
+        asked = request if around == "nothing" else orchtrace.team("mine")(request)
+        task = asyncio.create_task(asked())
+        _, waiting = await asyncio.wait([task], timeout=0.05)
+        for one in waiting:
+            one.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+    asyncio.run(serve())
+    gc.collect()
+    assert gone[0]() is None
+    assert traced.trace.stop["stop_reason"] == reason
+    assert traced.trace.stop["stop_detail"].endswith(detail)
 
 
 def test_messages_of_one_id_end_their_runs(traced) -> None:

@@ -1,7 +1,10 @@
 """When nobody listens, or stops listening half-way, the host runs as it is."""
 
 import asyncio
+import gc
+import weakref
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 from autogen_agentchat.agents import BaseChatAgent
@@ -278,6 +281,28 @@ def test_team_that_runs_on_after_its_consumer_left(plain) -> None:
     roots = {span.context.trace_state["orchtrace"] for span in turns}
     assert roots == {captured.trace.trace_id.rpartition("-")[2]}
     assert captured.pipeline.losses["late_spans"] > 0
+
+
+def test_team_whose_caller_is_cancelled_is_not_kept(plain, caplog) -> None:
+    """The caller's task holds its error's frames, and these the team and its runtime."""
+    caplog.set_level("CRITICAL", logger="autogen_core")
+    gone: list[weakref.ref[Any]] = []
+
+    async def leave() -> None:
+        runtime = SingleThreadedAgentRuntime()
+        runtime.start()
+        team = RoundRobinGroupChat([plain("a", lambda _: asyncio.sleep(60))], runtime=runtime)
+        gone.extend((weakref.ref(team), weakref.ref(runtime)))
+        caller = asyncio.create_task(team.run(task="go"))
+        await asyncio.sleep(0.02)
+        caller.cancel()
+        await asyncio.gather(caller, return_exceptions=True)
+
+    with capture() as captured, orchtrace.instrument("autogen"):
+        asyncio.run(leave())
+        gc.collect()
+        assert [ref() for ref in gone] == [None, None]
+    assert captured.trace.stop["stop_reason"] == "cancelled"
 
 
 def test_wrong_arguments_fail_where_they_did(plain) -> None:

@@ -335,13 +335,11 @@ class Scope(Interval):
                 causes.insert(0, ("causal", flow.last))
             edges = [*causes, *edges]
         Interval.end(self, status, edges, error, attributes)
-<<<<<<< HEAD
         around = None if self.parent is None else self.parent.inside
         if around:
             around.discard(self)
         if self.inside:
             self.inside.clear()  # what goes on holds its parent, and would wait for the collector
-=======
         self.let_go()
 
     def let_go(self) -> None:
@@ -349,7 +347,6 @@ class Scope(Interval):
         self._owner = None
         if self._flow is not None:
             self._flow.owner = NOBODY
->>>>>>> f970d2d (AutoGen: a task that failed keeps no runtime whose messages nobody will handle, and no team)
 
 
 keepers: Final[list[Callable[[Scope | None], Scope | None]]] = []

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from orchtrace_otel import adapter as adapters
 from orchtrace_otel import exporter as exporters
-from orchtrace_otel.cli._endpoints import endpoints, without_password
-from orchtrace_otel.cli._files import can_write
+from orchtrace_otel.cli._endpoints import endpoints
+from orchtrace_otel.cli._files import can_write, without_password
 from orchtrace_otel.cli._finding import Finding, broken, does_not_open
 from orchtrace_otel.cli._limits import limits, sampling
 from orchtrace_otel.content.folders import open_folder

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 from orchtrace_otel import exporter as exporters
+from orchtrace_otel.cli._files import without_password
 from orchtrace_otel.cli._finding import Finding, broken, does_not_open
 from orchtrace_otel.provider import Signal, installed, variable_of
 
@@ -138,10 +139,3 @@ def cannot_connect(url: str) -> str | None:
             return None
     except (OSError, UnicodeError) as error:
         return getattr(error, "strerror", None) or str(error) or type(error).__name__
-
-
-def without_password(url: str) -> str:
-    """Return a URL without the password and the query that it may hold."""
-    scheme, mark, rest = url.rpartition("://")
-    host, slash, path = rest.partition("/")
-    return f"{scheme}{mark}{host.rpartition('@')[2]}{slash}{path.partition('?')[0]}"

@@ -42,7 +42,8 @@ class Traces(ParamType):
         path = Path(str(value))
         if is_elsewhere(value):
             msg = (
-                f"must be a file or folder of this machine, got {value!r}; `orchtrace convert` "
+                f"must be a file or folder of this machine, got {without_password(str(value))!r}; "
+                f"`orchtrace convert` "
                 f"makes lines of a folder of Parquet behind a URL"
             )
             self.fail(msg, param, ctx)
@@ -76,7 +77,8 @@ class Target(click.Path):
     ) -> str | bytes | os.PathLike[str]:
         """Return its path, or fail as a wrong usage."""
         if is_elsewhere(value):
-            self.fail(f"must be a path of this machine, got {value!r}", param, ctx)
+            came = without_password(str(value))
+            self.fail(f"must be a path of this machine, got {came!r}", param, ctx)
         return super().convert(value, param, ctx)
 
 
@@ -94,6 +96,18 @@ def is_elsewhere(value: object) -> bool:
     Nothing would be the current folder, and of a URL a folder `s3:` would be made there.
     """
     return value == "" or "://" in str(value)
+
+
+def without_password(text: str) -> str:
+    """Return a URL, or a target that is one, without the password and the query in it.
+
+    Example:
+        >>> without_password("parquet:s3://key:secret@bucket/runs?max_events=9")
+        'parquet:s3://bucket/runs'
+    """
+    scheme, mark, rest = text.rpartition("://")
+    host, slash, path = rest.partition("/")
+    return f"{scheme}{mark}{host.rpartition('@')[2]}{slash}{path.partition('?')[0]}"
 
 
 def _how(folder: Path) -> str:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 import click
 
 from orchtrace_otel.cli._console import tell
-from orchtrace_otel.cli._files import is_elsewhere, known
+from orchtrace_otel.cli._files import is_elsewhere, known, without_password
 from orchtrace_otel.errors import ConfigError, MissingDependencyError
 
 if TYPE_CHECKING:
@@ -170,8 +170,8 @@ def _options(given: dict[str, Any]) -> Options:
 def _folder(text: str) -> Path:
     if is_elsewhere(text):
         msg = (
-            f"--store must be a folder of this machine, got {text!r}; collect into one, then "
-            f"`orchtrace convert` from there"
+            f"--store must be a folder of this machine, got {without_password(text)!r}; collect "
+            f"into one, then `orchtrace convert` from there"
         )
         raise ConfigError(msg)
     return Path(text)

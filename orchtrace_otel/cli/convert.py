@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from orchtrace_otel.cli._console import print_error, tell
-from orchtrace_otel.cli._files import STDIN
+from orchtrace_otel.cli._files import STDIN, without_password
 from orchtrace_otel.cli._sources import Place, has_spans, read_places
 from orchtrace_otel.cli._summary import counted
 from orchtrace_otel.exporter import TraceExporter, open_exporter
@@ -43,7 +43,8 @@ def command(places: tuple[str, ...], *, target: str, compact: bool) -> int:
     spans, or have a collector write them.
     """
     if not compact and any(_is_target(place, target) for place in places):
-        msg = f"must be another place than IN, where the runs would be twice, got {target!r}"
+        shown = _shown(target)
+        msg = f"must be another place than IN, where the runs would be twice, got {shown!r}"
         raise click.BadParameter(msg, param_hint="--to")
     exporter = _opened(target)
     join = _compaction(exporter, target) if compact else None
@@ -62,7 +63,7 @@ def command(places: tuple[str, ...], *, target: str, compact: bool) -> int:
     for complaint in left:
         print_error(complaint)
     tell(
-        f"{counted(counts.runs, 'run')} {'given' if left else 'written'} to {target}; "
+        f"{counted(counts.runs, 'run')} {'given' if left else 'written'} to {_shown(target)}; "
         f"{counted(counts.superseded, 'older revision')} left out, "
         f"{counted(counts.late, 'late reward')}, {counted(faults, 'fault')}"
     )
@@ -84,9 +85,13 @@ def _opened(target: str) -> TraceExporter:
         raise click.BadParameter(msg, param_hint="--to")
     exporter = open_exporter(target)
     if not isinstance(exporter, TraceExporter):
-        msg = f"must name an exporter of traces, got {target!r}"
+        msg = f"must name an exporter of traces, got {_shown(target)!r}"
         raise click.BadParameter(msg, param_hint="--to")
     return exporter
+
+
+def _shown(target: str) -> str:
+    return without_password(target) if "://" in target else target
 
 
 def _is_target(place: str, target: str) -> bool:
@@ -131,6 +136,6 @@ def _compaction(exporter: Any, target: str) -> Callable[[], Any]:
     join: Callable[[], Any] | None = getattr(exporter, "compact", None)
     if join is None:
         exporter.shutdown()
-        msg = f"needs a target with files to join, such as parquet:runs/, got {target!r}"
+        msg = f"needs a target with files to join, such as parquet:runs/, got {_shown(target)!r}"
         raise click.BadParameter(msg, param_hint="--compact")
     return join

@@ -15,7 +15,8 @@ from orchtrace_otel import adapter as adapters
 from orchtrace_otel import exporter as exporters
 from orchtrace_otel.cli import _endpoints
 from orchtrace_otel.cli._checks import what_is_configured, what_is_installed
-from orchtrace_otel.cli._endpoints import cannot_connect, without_password
+from orchtrace_otel.cli._endpoints import cannot_connect
+from orchtrace_otel.cli._files import without_password
 from orchtrace_otel.cli._finding import Finding
 from orchtrace_otel.settings import Settings
 from orchtrace_otel.tables.arrow import pyarrow

@@ -112,6 +112,29 @@ def test_what_is_no_place_of_this_machine_is_refused(
     assert [file.name for file in tmp_path.iterdir()] == ["traces.jsonl"]
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        "show s3://key:secret@bucket/runs",
+        "export . --to hf --out s3://key:secret@bucket/runs",
+        "collect --store s3://key:secret@bucket/runs",
+        "convert . --to parquet:memory://key:secret@bucket/runs",
+        "convert . --to parquet:memory://key:secret@bucket/runs --compact",
+        "convert memory://key:secret@bucket/runs --to parquet:memory://key:secret@bucket/runs",
+    ],
+)
+def test_no_password_of_a_url_is_shown(
+    words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What commands say goes into logs."""
+    (tmp_path / "traces.jsonl").write_bytes(lines((0, 0)))
+    monkeypatch.chdir(tmp_path)
+    done = CliRunner().invoke(group, words.split())
+    told = done.output + str(done.exception)
+    assert "bucket/runs" in told
+    assert "secret" not in told
+
+
 @pytest.mark.parametrize("words", ["convert @ --to jsonl:more/", "content ls @"])
 def test_nothing_is_no_place(words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where a URL may be given, too."""

@@ -62,7 +62,7 @@ class Traces(ParamType):
         found = sorted(named, key=by_age)
         files = tuple(file for file in found if not (holds_rewards(file) or holds_losses(file)))
         if not files:
-            self.fail(f"no *.jsonl in the folder {str(path)!r}; {_how(path)}", param, ctx)
+            self.fail(f"no *.jsonl of traces in the folder {str(path)!r}; {_how(path)}", param, ctx)
         return files
 
 

@@ -12,7 +12,7 @@ from operator import lt
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, overload
 
 from orchtrace_otel.rewards.answer import find_answer, is_stop_useful
-from orchtrace_otel.rewards.graph import Graph, longest_chains, read_graph
+from orchtrace_otel.rewards.graph import Graph, is_delegation, longest_chains, read_graph
 from orchtrace_otel.rewards.outcome import Outcome, find_outcome
 from orchtrace_otel.rewards.tokens import read_tokens
 from orchtrace_otel.rewards.upstream import Upstream, reaching, walk
@@ -105,6 +105,13 @@ class Facts:
         for place, event in enumerate(self.events):
             found[event.type].append(place)
         return found
+
+    @_once
+    def delegations(self) -> Sequence[int]:
+        """Positions of decisions that give work to an agent that lives."""
+        events = self.events
+        decisions = self.by_type.get("orchestrator_decision", ())
+        return [at for at in decisions if is_delegation(events[at])]
 
     @_once
     def tokens(self) -> Mapping[int, int] | None:

@@ -11,7 +11,6 @@ from collections import Counter, OrderedDict
 from typing import TYPE_CHECKING, NamedTuple
 
 from orchtrace_otel.rewards.facts import Facts
-from orchtrace_otel.rewards.graph import is_delegation
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -46,10 +45,8 @@ def stretches(facts: Facts) -> Mapping[int, Stretch]:
     is_whole = facts.share(opens_any)
     given = [
         at
-        for kind in ("spawn", "orchestrator_decision")
-        for at in facts.by_type.get(kind, ())
-        if (is_of_others(events[at]) or not is_whole)
-        and (kind == "spawn" or is_delegation(events[at]))
+        for at in (*facts.by_type.get("spawn", ()), *facts.delegations)
+        if not is_whole or is_of_others(events[at])
     ]
     return _Follower(facts, given).follow() if given else {}
 

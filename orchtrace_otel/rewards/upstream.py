@@ -15,14 +15,12 @@ class Upstream(NamedTuple):
     Attributes:
         size: How many events the trace has.
         answer: Position of the answer.
-        places: Positions of what led to it, itself first, effects before their causes.
         hops: Fewest steps from each event to the answer, by position; -1 where none lead there.
         gates: Whether each event is on every path from what has no cause to the answer.
     """
 
     size: int
     answer: int
-    places: Sequence[int]
     hops: Sequence[int]
     gates: Sequence[int]
 
@@ -61,20 +59,18 @@ def walk(graph: Graph, answer: int) -> Upstream:
         >>> from orchtrace_otel.rewards.graph import read_graph
         >>> events = tuple(Event(name, 0, "message", "a") for name in "abc")
         >>> found = walk(read_graph(Trace("r", "q", events, (Edge("a", "c", "causal"),))), 2)
-        >>> found.places, found.hops
-        ([2, 0], [1, -1, 0])
+        >>> found.hops
+        [1, -1, 0]
     """
     causes = graph.causes
     hops = [-1] * len(causes)
     hops[answer] = 0
     gates = bytearray(len(causes))
-    places: list[int] = []
     waiting = 1
     for place in reversed(graph.order):
         steps = hops[place]
         if steps < 0:
             continue
-        places.append(place)
         if waiting == 1:
             gates[place] = 1
         sources = causes[place]
@@ -88,4 +84,4 @@ def walk(graph: Graph, answer: int) -> Upstream:
                 waiting += 1
             elif steps < known:
                 hops[cause] = steps
-    return Upstream(len(hops), answer, places, hops, gates)
+    return Upstream(len(hops), answer, hops, gates)

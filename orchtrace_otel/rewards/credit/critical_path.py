@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import compress
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -26,10 +27,10 @@ def critical_path(upstream: Upstream, facts: Facts) -> Shares | None:
     span = max(chains, default=graph.first) - graph.first if chains is not None else 0
     if chains is None or span <= 0:
         return None
-    parts = _on_longest(graph, chains)
     stop = graph.stop if facts.is_stop_useful else None
-    for place, steps in enumerate(upstream.hops):
-        if steps < 0 and place != stop:
+    parts = _on_longest(graph, chains)
+    for place in compress(range(upstream.size), parts):
+        if upstream.hops[place] < 0 and place != stop:
             parts[place] = 0
     return parts, span
 
@@ -40,7 +41,7 @@ def _on_longest(graph: Graph, chains: Sequence[int]) -> list[int]:
     A chain that would be longer than the time that went by was cut; there an event adds
     what was left of the time, so that the parts along one path sum to the span.
     """
-    causes, first = graph.causes, graph.first
+    causes, finish, own_work, first = graph.causes, graph.finish, graph.own_work, graph.first
     longest = max(chains)
     levels = [longest if chain == longest else first for chain in chains]
     parts = [0] * len(chains)
@@ -49,11 +50,11 @@ def _on_longest(graph: Graph, chains: Sequence[int]) -> list[int]:
         if level <= first:
             continue
         sources = causes[place]
-        before = first
-        for cause in sources:
-            chain = chains[cause]
-            if chain > before:  # noqa: PLR1730 - `max` costs more than all the rest
-                before = chain
+        chain = chains[place]
+        if chain < finish[place]:
+            before = chain - own_work[place]
+        else:  # it may have been cut
+            before = max([chains[cause] for cause in sources], default=first)
         if before < level:
             parts[place] = level - before
             level = before

@@ -23,7 +23,8 @@ def decay(upstream: Upstream, _facts: Facts) -> Shares:
     counts = Counter(hops)
     del counts[-1]  # of what did not lead to the answer
     total = sum((WHOLE >> steps) * count for steps, count in counts.items())
-    levels = [(WHOLE >> steps) * WHOLE // total for steps in range(len(counts))]
+    nearest = WHOLE * WHOLE // total
+    levels = [nearest >> steps for steps in range(len(counts))]
     given = sum(levels[steps] * count for steps, count in counts.items())
     levels.append(0)  # at -1
     parts = [levels[steps] for steps in hops]

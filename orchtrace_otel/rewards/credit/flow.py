@@ -18,14 +18,14 @@ def flow(upstream: Upstream, facts: Facts) -> Shares:
     What has no cause keeps all. The parts sum to `WHOLE`, always: what does not divide
     stays where it is. Half is `beta` of the sheet. [P]
     """
-    causes = facts.graph.causes
+    causes, order = facts.graph.causes, facts.graph.order
     parts = [0] * upstream.size
     parts[upstream.answer] = WHOLE
-    for place in upstream.places:
+    for place in reversed(order):
         held = parts[place]
-        sources = causes[place]
-        if not sources or not held:
+        if not held:
             continue
+        sources = causes[place]
         count = len(sources)
         if count == 1:  # most events have one cause or two, and shifting is faster than dividing
             each = held >> 1
@@ -37,7 +37,7 @@ def flow(upstream: Upstream, facts: Facts) -> Shares:
             first, second = sources
             parts[first] += each
             parts[second] += each
-        else:
+        elif count:
             distinct = set(sources)  # two edges from one event to another are one cause
             each = held // (2 * len(distinct))
             parts[place] = held - each * len(distinct)

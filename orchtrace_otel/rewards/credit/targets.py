@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from orchtrace_otel.rewards.families.tools import called
@@ -15,9 +15,6 @@ if TYPE_CHECKING:
 
 DECISIONS: Final = frozenset({"orchestrator_decision", "spawn", "despawn", "aggregate"})
 """Types of what an orchestrator does: it decides, delegates, spawns, merges and stops."""
-
-_REACHING: Final = frozenset({"spawn", "message", "orchestrator_decision"})
-"""Types of what may give somebody a role."""
 
 _USER: Final = "user"
 
@@ -65,12 +62,13 @@ def _give_results_to_callers(facts: Facts, found: list[str | None]) -> None:
 def roles(facts: Facts) -> Mapping[str, str]:
     """The role of each agent: the one that it was first seen in; `unassigned` is none."""
     first: dict[str, Event] = {}
+    giving = _giving_a_role(facts)
     for place, event in enumerate(facts.events):
         keys = event.keys
         if "role" not in keys:
             continue
         name: str | None = event.agent
-        if event.type in _REACHING and _gives_a_role(event):
+        if place in giving:
             to = keys.get("to")
             name = to if isinstance(to, str) else _reached(facts, place)
         if name is None:
@@ -85,9 +83,15 @@ def roles(facts: Facts) -> Mapping[str, str]:
     }
 
 
-def _gives_a_role(event: Event) -> bool:
-    """Whether an event's role is that of whom it reaches, and not of who did it."""
-    return event.type == "spawn" or event.keys.get("verb") == "begin" or is_delegation(event)
+def _giving_a_role(facts: Facts) -> Collection[int]:
+    """Positions of events whose role is that of whom they reach, and not of who did it."""
+    events, types = facts.events, facts.by_type
+    said = [
+        at
+        for at in types.get("message", ())
+        if events[at].keys.get("verb") == "begin" or is_delegation(events[at])
+    ]
+    return {*types.get("spawn", ()), *facts.delegations, *said}
 
 
 def _reached(facts: Facts, place: int) -> str | None:

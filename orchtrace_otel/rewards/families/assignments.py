@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from orchtrace_otel.rewards.facts import Facts
-from orchtrace_otel.rewards.graph import is_delegation
 from orchtrace_otel.rewards.others import stretches
 
 if TYPE_CHECKING:
@@ -67,8 +66,10 @@ def lasting(facts: Facts) -> Sequence[tuple[int, int, int]]:
 def briefs(facts: Facts) -> Sequence[str | None]:
     """The brief of each assignment, where content is captured; ask it through `Facts.share`."""
     events = facts.events
-    found = [events[at].keys.get("content_ref") for at in facts.share(assignments).places]
-    return [brief if isinstance(brief, str) else None for brief in found]
+    return [
+        brief if isinstance(brief := events[at].keys.get("content_ref"), str) else None
+        for at in facts.share(assignments).places
+    ]
 
 
 def unwell(facts: Facts) -> Collection[int]:
@@ -151,18 +152,11 @@ class _Reader:
         """Spawns and delegations, each with the opening that came of it."""
         events = self.facts.events
         opened_by = self._openings()
-        for place in self._assigning():
+        for place in (*self.types.get("spawn", ()), *self.facts.delegations):
             is_opening = events[place].id[-5:] == ".open"
             yield place, place if is_opening else opened_by.pop(place, None)
         for opening in opened_by.values():  # a cause was lost; the work was not
             yield opening, opening
-
-    def _assigning(self) -> list[int]:
-        """Positions of spawns and delegations."""
-        events, types = self.facts.events, self.types
-        decisions = types.get("orchestrator_decision", ())
-        delegations = [at for at in decisions if is_delegation(events[at])]
-        return [*types.get("spawn", ()), *delegations]
 
     def _openings(self) -> dict[int, int]:
         """Openings that follow a spawn or delegation of its own: by that one's position.

@@ -199,6 +199,7 @@ class Handler(Call):
         activation.close(
             status=status, error=error if status == "error" else None, edges=self._work.rest()
         )
+        activation.let_go()  # see CoreRun.called
         opened = message.place.opened
         carried = message.carried
         if carried is not None:

@@ -340,7 +340,6 @@ class Scope(Interval):
             around.discard(self)
         if self.inside:
             self.inside.clear()  # what goes on holds its parent, and would wait for the collector
-        self.let_go()
 
     def let_go(self) -> None:
         """Forget the task that worked in it: one that failed keeps its error, and all frames."""

@@ -183,7 +183,7 @@ class _Adoption:
         self.written[key] = said
         if one.kind in INTERVALS:
             kind = "tool_dependency" if one.kind == "tool" else "return"
-            flow.wait_for([Back(record.end, key + ".close", kind)])
+            flow.wait_for([Back(_is_back(record), key + ".close", kind)])
         else:
             flow.move(key)
 
@@ -266,15 +266,15 @@ class _Adoption:
         is_new = not lives or lives[0][0] > record.start
         if is_new:
             self._numbers[name] = number = self._numbers.get(name, 0) + 1
-            heapq.heappush(lives, (record.end, number))
+            heapq.heappush(lives, (_is_back(record), number))
         else:
-            number = heapq.heapreplace(lives, (record.end, lives[0][1]))[1]
+            number = heapq.heapreplace(lives, (_is_back(record), lives[0][1]))[1]
         return f"{name}#{number}", is_new
 
     def _close(self, key: str) -> None:
         """Write one interval's end, and what led to it."""
         flow = self._flow(key)
-        causes = _edges(flow.drain(self.by_id[key].end))
+        causes = _edges(flow.drain(self.by_id[key].end + 1))
         if flow.last != key + ".open":
             causes = (*causes, f"causal:{flow.last}")
         if causes:
@@ -287,7 +287,7 @@ class _Adoption:
         flow = self._flow(self.root_id)
         said: Json = {} if root.foreign is None else dict(root.foreign.attributes)
         status = said.get(a.STATUS) or ("error" if root.is_error else "ok")
-        came = flow.drain(root.end)
+        came = flow.drain(root.end + 1)
         paused = (self.written[back.event.removesuffix(".close")].get(a.STATUS) for back in came)
         stop: Json = {
             a.VERB: "stop",
@@ -304,6 +304,11 @@ class _Adoption:
         self.added.append(
             SpanRecord(self.root_id + ".stop", self.root_id, root.end, root.end, stop)
         )
+
+
+def _is_back(record: SpanRecord) -> int:
+    """Return when something is back: what took no time is so for its end, not for its like."""
+    return record.end + (record.end == record.start)
 
 
 def _edges(came: Iterable[Back]) -> tuple[str, ...]:

@@ -21,9 +21,9 @@ def settle(by_id: Mapping[str, SpanRecord]) -> Mapping[str, SpanRecord]:
     """Return the spans with ends that agree with beginnings, where these are of a coarse clock.
 
     That is asked of those that say something: a span of a database or of a caller may be finer.
-    An end counts in whole milliseconds, too: then it is never later than what followed it. Only
-    where the span began in the same one it stays, for what lies in there has no order. A parent
-    ends no earlier than its child that seems to outlive it by less than the grain.
+    An end counts in whole milliseconds, too: then it is never later than what followed it. What
+    began in the same one has no length then, and no order beside the like of it. A parent ends
+    no earlier than its child that seems to outlive it by less than the grain.
     """
     if any(record.start % _GRAIN for record in by_id.values() if record.foreign is not None):
         return by_id
@@ -33,14 +33,13 @@ def settle(by_id: Mapping[str, SpanRecord]) -> Mapping[str, SpanRecord]:
         while above is not None and ends[above.span_id] < end < above.end + _GRAIN:
             ends[above.span_id] = end
             above = by_id.get(above.parent_id or "")
-    settled = (replace(record, end=ends[key]) for key, record in by_id.items())
-    return {record.span_id: record for record in sorted(settled, key=_place)}
+    in_order = sorted(by_id.values(), key=_place)
+    return {one.span_id: replace(one, end=ends[one.span_id]) for one in in_order}
 
 
 def _end(record: SpanRecord) -> int:
-    whole = record.end - record.end % _GRAIN
-    is_coarse = record.start % _GRAIN == 0
-    return whole if is_coarse and whole > record.start else record.end
+    is_coarse = record.start % _GRAIN == 0 and record.end > record.start
+    return record.end - record.end % _GRAIN if is_coarse else record.end
 
 
 def _place(record: SpanRecord) -> tuple[int, bool, int, str]:

@@ -81,6 +81,24 @@ def test_one_after_another_stays_so(steps: list[Lengths], offset: int) -> None:
     assert found.flags == ()
 
 
+def test_an_agent_that_ends_with_a_quick_tool_is_over_before_the_next_one() -> None:
+    """All within one millisecond: the tool came back to the agent, the agent to the next one."""
+    spans = [
+        Span(1, None, "desk", 0, 12.5, {a.OPERATION: "invoke_workflow"}),
+        Span(2, 1, "invoke_agent one", 1, 5.9, AGENT),
+        Span(3, 2, "execute_tool search", 5, 5.3, TOOL),
+        Span(4, 2, "execute_tool search", 5, 5.2, TOOL),
+        Span(5, 1, "invoke_agent two", 5, 12.1, AGENT),
+    ]
+    named = {f"{n:016x}": name for n, name in enumerate("_d1st2")}
+    came = {
+        named[edge.src[:16]] + named[edge.dst[:16]]
+        for edge in told(spans).edges
+        if edge.type in {"return", "tool_dependency"}
+    }
+    assert came == {"s1", "t1", "12", "2d"}
+
+
 def test_a_finer_span_among_them_changes_nothing() -> None:
     """As that of a request around them, or of a database inside of a tool."""
     spans = Team([[(1_500, 300, 1_400)], [(1_500, 300, 1_400)]], 700).spans

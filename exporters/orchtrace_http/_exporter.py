@@ -22,8 +22,9 @@ from orchtrace_otel.tables.spool import revision_of
 if TYPE_CHECKING:
     from orchtrace_otel.model import Reward, Trace
 
-_TO_SAY_S: Final = 0.5
-"""What is left of a flush to say what waits: whoever waits for it may end the process."""
+_TO_SAY_S: Final = 1.0
+"""What is left of a flush to say what waits, and to end the thread: whoever waits for both may
+end the process, and takes for lost what is safe in the spool where they are not done in time."""
 _LAST_FLUSH_S: Final = 5.0
 
 

@@ -21,7 +21,8 @@ _SWEEP_S: Final = 60.0
 """How often to look for what other processes left when they died."""
 _MOST_TRIES: Final = 3
 """Failures after which a flush leaves the rest to the spool: an exit must not wait for long."""
-_JOIN_S: Final = 1.0
+_JOIN_S: Final = 0.25
+"""How long the end waits for a request that is under way; what it sends stays in the spool."""
 
 
 class Sender:

@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from orchtrace_otel.delivery import Delivery
+from orchtrace_otel.model import Reward
 from orchtrace_otel.testing._samples import own_traces
 from tests.exporters.http.pushing import (
     by_id,
@@ -116,6 +118,25 @@ def test_a_server_that_never_answers_holds_nobody_up(
     assert exporter.dropped == {}
     (told,) = [one.getMessage() for one in caplog.records]
     assert f"it does not answer; what is sent waits in {exporter.target.folder}" in told
+
+
+def test_what_waits_in_the_spool_at_the_end_is_not_told_as_lost(
+    server: Receiver, tmp_path: Path
+) -> None:
+    """A server that is silent for all of the shutdown's time: the exporter is done within it."""
+    server.may_answer.clear()
+    lost: list[str] = []
+    exporter = exporter_to(server.url, tmp_path, "&timeout=60")
+    delivery = Delivery(
+        [exporter],
+        10,
+        lambda kind, *_, **__: lost.append(kind),
+        lambda kind, _: lost.append(kind),
+    )
+    delivery.put(("run", Reward(id="a", component="correct", value=1.0)))
+    delivery.shutdown(2.0)
+    assert lost == []
+    assert files(tmp_path)
 
 
 def test_a_server_that_is_silent_too_long_is_tried_again(server: Receiver, tmp_path: Path) -> None:

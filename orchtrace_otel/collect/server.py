@@ -326,7 +326,11 @@ def _bound(option: str, address: Address) -> socket.socket:
     host, port = address
     try:
         return socket.create_server(
-            (host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET, backlog=512
+            (host, port),
+            family=socket.AF_INET6 if ":" in host else socket.AF_INET,
+            backlog=512,
+            # As gRPC does: `[::]` is every address of either version.
+            dualstack_ipv6=host == "::" and socket.has_dualstack_ipv6(),
         )
     except OSError as error:
         # Python names the address in it once more.

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -103,6 +105,27 @@ def test_addresses_of_the_sixth_version_are_told_as_urls(tmp_path: Path) -> None
         assert url.startswith("http://[::1]:")
         assert httpx.get(f"{url}/readyz").text == "ready\n"
         process.send_signal(signal.SIGINT)
+        assert process.wait(30) == 0
+
+
+@pytest.mark.skipif(not socket.has_dualstack_ipv6(), reason="this system has one version alone")
+def test_all_addresses_are_those_of_both_versions_over_http_as_over_grpc(tmp_path: Path) -> None:
+    """`[::]` took the sixth version alone over HTTP."""
+    with subprocess.Popen(
+        [
+            *(sys.executable, "-m", "orchtrace_otel.cli", "collect", "--store", tmp_path),
+            *("--http", "[::]:0", "--grpc", "[::]:0"),
+        ],
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        ports = re.findall(r"\[::\]:(\d+)", process.stdout.readline())
+        assert len(ports) == 2
+        for port in ports:
+            for host in ("127.0.0.1", "::1"):
+                socket.create_connection((host, int(port)), 10).close()
+        process.send_signal(signal.SIGTERM)
         assert process.wait(30) == 0
 
 

@@ -74,11 +74,16 @@ class LocalFolder:
         path = self.path / name
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         draft = path.parent / f".{path.name}.{os.getpid()}"
-        with open_private(draft, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        draft.replace(path)
+        try:
+            with open_private(draft, "wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            draft.replace(path)
+        except OSError:
+            with suppress(OSError):
+                draft.unlink(missing_ok=True)
+            raise
 
     def delete(self, name: str) -> None:
         """Delete a file, if there is one."""

@@ -121,11 +121,11 @@ class LocalOutput:
 
     def roll(self) -> None:
         """End the segment; the next write begins another one."""
-        if self._file is not None:
-            os.close(self._file)
-        self._file = None
+        file, self._file = self._file, None
         self._size = 0
         self._refs.clear()
+        if file is not None:
+            os.close(file)  # gone whatever it raises: its number may be another file's by then
 
     def give_up(self) -> Sequence[Batch]:
         """Drop nothing: what was written is written."""
@@ -136,15 +136,20 @@ class LocalOutput:
         self.roll()
 
     def deleted(self) -> frozenset[str] | None:
-        """Return the runs whose content was deleted; None where nothing changed."""
+        """Return the runs whose content was deleted; None where nothing changed.
+
+        Raises:
+            OSError: If they cannot be read, as where they are another user's.
+        """
         try:
             changed = (self._folder.path / DELETED).stat().st_mtime_ns
         except OSError:
             return None
         if changed == self._seen:
             return None
+        names = self._folder.names(DELETED)
         self._seen = changed
-        return frozenset(name.rpartition("/")[2] for name in self._folder.names(DELETED))
+        return frozenset(name.rpartition("/")[2] for name in names)
 
 
 class RemoteOutput:

@@ -224,7 +224,17 @@ class Writer:
 
     def _look(self) -> None:
         """See whether a run's content was deleted: its segment must end, to be collected."""
-        deleted = self._output.deleted()
+        try:
+            deleted = self._output.deleted()
+        except OSError as error:
+            warn_once(
+                "content_deleted_unreadable",
+                "orchtrace cannot read whose content was deleted from %r (%s), and may go on to "
+                "write theirs; it looks again",
+                self.folder,
+                error.strerror or type(error).__name__,
+            )
+            return
         if deleted is not None and deleted != self._deleted:
             self._deleted = deleted
             self._roll()

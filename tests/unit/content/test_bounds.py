@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import os
 import threading
 from collections import Counter
 from typing import TYPE_CHECKING, Any
@@ -14,7 +15,9 @@ import orchtrace_otel as orchtrace
 from orchtrace_otel import content, spans
 from orchtrace_otel.content import Capture, open_store, read_turn
 from orchtrace_otel.content import output as output_module
+from orchtrace_otel.content.folders import LocalFolder
 from orchtrace_otel.content.notes import Notes, complaints
+from orchtrace_otel.content.output import LocalOutput
 from orchtrace_otel.content.setup import set_up
 from orchtrace_otel.content.writer import Batch, Writer
 
@@ -274,3 +277,74 @@ def test_nothing_is_written_after_a_shutdown(tmp_path: Any) -> None:
 
     assert not recorder.writer.put(Batch("r", ["a"], [], RunMemory(recorder)))
     assert len(open_store(tmp_path)) == 0
+
+
+def test_content_is_kept_where_nobody_may_read_whose_was_deleted(
+    turn_on: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As where another user has deleted a run's: one warning, and what comes is written."""
+    on = turn_on()
+    refs = [on.ask(run_of(), [user("before")])]
+    assert on.recorder.flush(30)
+    (on.where / "deleted").mkdir()
+    real = LocalFolder.names
+
+    def forbidden(folder: LocalFolder, room: str) -> list[str]:
+        if room == "deleted":
+            raise PermissionError(errno.EACCES, "Permission denied")
+        return real(folder, room)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(LocalFolder, "names", forbidden)
+        for text in ("one", "two"):
+            refs.append(on.ask(run_of(), [user(text)]))
+            assert on.recorder.flush(30)
+    store = on.store()
+    assert [read_turn(store, ref).prompt[0]["parts"][0]["content"] for ref in refs] == [
+        "before",
+        "one",
+        "two",
+    ]
+    assert on.recorder.losses == {}
+    (told,) = [one.getMessage() for one in caplog.records]
+    assert "cannot read whose content was deleted" in told
+    assert "(Permission denied)" in told
+
+
+def test_a_segment_whose_close_fails_is_closed_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A quota may be told then, as by NFS: its number is another file's from then on."""
+    output = LocalOutput(LocalFolder(tmp_path))
+    output.write(b"line\n", ())
+    real = os.close
+    closed: list[int] = []
+
+    def full(file: int) -> None:
+        closed.append(file)
+        real(file)
+        raise OSError(errno.EDQUOT, "Disk quota exceeded")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "close", full)
+        with pytest.raises(OSError, match="Disk quota exceeded"):
+            output.roll()
+        output.roll()
+    assert len(closed) == 1
+    output.write(b"line\n", ())
+    output.roll()
+    assert len(list(tmp_path.rglob("*.seg"))) == 2
+
+
+def test_a_file_of_a_store_that_cannot_be_written_leaves_no_draft(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may hold what others are to delete."""
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space left"):
+        LocalFolder(tmp_path).write("segments/one.seg", b"secret")
+    assert [path.name for path in tmp_path.rglob("*")] == ["segments"]

@@ -6,6 +6,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, Final
 
+from orchtrace_http._post import Answer
 from orchtrace_http._spool import count
 from orchtrace_otel.own_thread import OwnThread
 
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 
     from orchtrace_http._outbox import Outbox
     from orchtrace_http._pace import Pace
-    from orchtrace_http._post import Answer, Post
+    from orchtrace_http._post import Post
     from orchtrace_http._spool import Batch
 
 _SWEEP_S: Final = 60.0
@@ -122,7 +123,11 @@ class Sender:
 
     def _work(self) -> None:
         while self._await_work():
-            self._round()
+            try:
+                self._round()
+            except Exception as error:  # noqa: BLE001 - nobody else would send the rest
+                self._outbox.keep()
+                self._pause(Answer("later", type(error).__name__))
         self._post.close()
 
     def _await_work(self) -> bool:

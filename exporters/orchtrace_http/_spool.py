@@ -170,7 +170,8 @@ class Spool:
         descriptor, path, records, size = self._file, self._path, self._records, self._size
         self._file, self._path, self._size, self._records = None, None, 0, 0
         if descriptor is not None:
-            os.close(descriptor)
+            with suppress(OSError):  # it is closed all the same
+                os.close(descriptor)
         if path is None:
             return None
         batch = Batch(path, records=records, size=size)

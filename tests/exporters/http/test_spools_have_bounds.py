@@ -6,10 +6,12 @@
 from __future__ import annotations
 
 import errno
+import gzip
 import os
 import shutil
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -211,3 +213,37 @@ def test_a_removed_spool_on_a_full_disk_leaves_nothing_open(
     batch = spool.seal()
     assert batch is not None
     assert batch.read() == b'{"n":1}\n{"n":2}\n'
+
+
+def test_whatever_goes_wrong_while_it_sends_the_rest_is_sent(
+    server: Receiver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Such as no memory to pack a batch, or a close that fails: the thread goes on."""
+    exporter = exporter_to(server.url, tmp_path)
+    real, real_close = gzip.compress, os.close
+    failed: list[str] = []
+
+    def fails(*given: Any, **named: Any) -> bytes:
+        if "compress" not in failed:
+            failed.append("compress")
+            raise MemoryError
+        return real(*given, **named)
+
+    def fails_to_close(file: int) -> None:
+        real_close(file)
+        if "close" not in failed:
+            failed.append("close")
+            raise OSError(errno.EDQUOT, "Disk quota exceeded")
+
+    monkeypatch.setattr(gzip, "compress", fails)
+    traces = own_traces(2)
+    exporter.export(traces[0])
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "close", fails_to_close)
+        exporter.flush(10)
+    exporter.export(traces[1])
+    exporter.flush(10)
+    exporter.shutdown()
+    assert sorted(failed) == ["close", "compress"]
+    assert server.traces() == documents(traces)
+    assert exporter.dropped == {}

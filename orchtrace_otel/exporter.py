@@ -67,6 +67,8 @@ def open_exporter(spec: str) -> Any:
     found = {entry.name: entry for entry in entry_points(group=GROUP)}
     if name not in found:
         known = ", ".join(sorted(found)) or "none"
-        msg = f"exporters need the form 'name:target' with one of the names {known}, got {spec!r}"
+        before, mark, _ = spec.partition("://")  # behind it there may be a password
+        came = f"{before}{mark}..." if mark else spec
+        msg = f"exporters need the form 'name:target' with one of the names {known}, got {came!r}"
         raise ConfigError(msg)
     return found[name].load()(target)

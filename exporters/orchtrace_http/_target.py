@@ -122,8 +122,9 @@ def _checked(url: str) -> str:
         )
         raise ConfigError(msg)
     if not is_one or _NO_TEXT.search(url) or " " in url:
-        hint = f"http:http:{url}" if url.startswith("//") else _FORM
-        msg = f"http: takes an http:// or https:// URL, got {url!r}; say {hint}"
+        came = url.partition("?")[0].rpartition("@")[2]  # it may hold a password
+        hint = f"http:http:{came}" if came.startswith("//") else _FORM
+        msg = f"http: takes an http:// or https:// URL, got {came!r}; say {hint}"
         raise ConfigError(msg)
     return url
 

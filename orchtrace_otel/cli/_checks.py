@@ -159,13 +159,13 @@ def _configured(spec: str) -> Iterator[Finding]:
     try:
         opened: Any = exporters.open_exporter(spec)
     except Exception as error:  # noqa: BLE001 - see _adapter
-        yield does_not_open("exporters", spec, error, "correct ORCHTRACE_EXPORTERS")
+        yield does_not_open("exporters", without_password(spec), error, "correct ORCHTRACE_EXPORTERS")
         return
-    yield Finding("exporters", "ok", spec, "opens")
+    yield Finding("exporters", "ok", without_password(spec), "opens")
     complain: Callable[[], list[str]] | None = getattr(opened, "complaints", None)
     for complaint in [] if complain is None else complain():
         advice = "make room or correct the place; what waits is sent then, what was lost is gone"
-        yield Finding("exporters", "wrong", spec, complaint, advice)
+        yield Finding("exporters", "wrong", without_password(spec), complaint, advice)
     opened.shutdown()
 
 

@@ -113,7 +113,7 @@ def _urls(settings: Settings) -> Iterator[tuple[str, str]]:
     for spec in settings.exporters:
         target = spec.partition(":")[2]
         if target.startswith(("http://", "https://")):
-            yield spec, target
+            yield without_password(spec), target
 
 
 def _connection(name: str, url: str) -> Finding:

@@ -105,9 +105,9 @@ def without_password(text: str) -> str:
         >>> without_password("parquet:s3://key:secret@bucket/runs?max_events=9")
         'parquet:s3://bucket/runs'
     """
-    scheme, mark, rest = text.rpartition("://")
+    scheme, mark, rest = text.partition("?")[0].rpartition("://")
     host, slash, path = rest.partition("/")
-    return f"{scheme}{mark}{host.rpartition('@')[2]}{slash}{path.partition('?')[0]}"
+    return f"{scheme}{mark}{host.rpartition('@')[2]}{slash}{path}"
 
 
 def _how(folder: Path) -> str:

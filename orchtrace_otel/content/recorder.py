@@ -15,7 +15,7 @@ from orchtrace_otel.content.memory import Kept, RunMemory, memory_of
 from orchtrace_otel.content.messages import said_by
 from orchtrace_otel.content.opened import Attributes, Look, OpenTurn, Shape
 from orchtrace_otel.content.redaction import Redactor
-from orchtrace_otel.content.values import CUT, WITHHELD, Copy, dumped
+from orchtrace_otel.content.values import CUT, WITHHELD, Copy, dumped, is_writable
 from orchtrace_otel.content.witness import of_parts
 from orchtrace_otel.content.writer import Batch, New, Writer
 from orchtrace_otel.forking import afresh_in_children
@@ -336,4 +336,6 @@ def text_of(error: BaseException) -> str:
 
 def _shown(value: object) -> str:
     """Return a number or such as a text; of all else the class's name."""
-    return str(value) if type(value) in (int, float, bool) else f"<{type(value).__qualname__}>"
+    # Python refuses to write out whole numbers without end.
+    is_short = type(value) in (float, bool) or (type(value) is int and is_writable(value))
+    return str(value) if is_short else f"<{type(value).__qualname__}>"

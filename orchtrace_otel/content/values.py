@@ -188,8 +188,7 @@ class Copy:
         if -_LONG < value < _LONG:
             return value
         if not -_WIDEST <= value < _WIDEST:
-            # Texts of numbers without end take time without end.
-            return self.text(str(value) if value.bit_length() < _MARGIN else "<int>")
+            return self.text(str(value) if is_writable(value) else "<int>")
         text = str(value)
         kept = self.text(text)
         return value if kept == text else kept
@@ -467,6 +466,11 @@ def _own_names(kind: type) -> set[str]:
 
 
 _STANDARD: Final = frozenset({"datetime", "decimal", "uuid", "pathlib"})
+
+
+def is_writable(number: int) -> bool:
+    """Whether a number has an end: texts of those without take time without end."""
+    return number.bit_length() < _MARGIN
 
 
 def dumped(document: Any) -> bytes:

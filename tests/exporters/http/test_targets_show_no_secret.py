@@ -55,6 +55,7 @@ def test_headers_come_from_the_environment_and_are_told_nowhere(
         ("https://", "takes an http:// or https:// URL"),
         ("https://host:0", "takes an http:// or https:// URL"),
         ("https://host:99999", "takes an http:// or https:// URL"),
+        ("https://me:s3cret@host:99999/?k=s3cret", "takes an http:// or https:// URL, got 'host:"),
         ("https://host/a b", "takes an http:// or https:// URL"),
         ("https://me:s3cret@host", "must hold no user and no password"),
         ("https://host#spol=x", "must be among spool, spool_mib, batch_kib, every, timeout"),

@@ -208,7 +208,21 @@ def test_the_way_of_late_rewards_to_a_collector_is_looked_at(
 def test_passwords_are_not_shown() -> None:
     """A report can be sent to others."""
     assert without_password("https://me:pw@host:1/a/b?token=x") == "https://host:1/a/b"
+    assert without_password("http://host?token=x") == "http://host"
     assert without_password("host:1") == "host:1"
+
+
+@pytest.mark.parametrize(
+    "spec",
+    ["http:http://me:s3cret@127.0.0.1:1/x?k=s3cret", "http:http://127.0.0.1:1?k=s3cret",
+     "http:https://me:s3cret@host:99999/", "parquet:odd://me:s3cret@host/x", "odd:http://s3cret@host"],
+)  # fmt: skip
+def test_a_report_on_exporters_shows_no_secret(spec: str, monkeypatch) -> None:
+    """Whether they open or not, and whoever listens there."""
+    monkeypatch.setattr(_endpoints, "cannot_connect", lambda url: None)
+    findings = list(what_is_configured(Settings.from_env({"ORCHTRACE_EXPORTERS": spec})))
+    assert "s3cret" not in "".join(map(repr, findings))
+    assert any(one.name.startswith(spec.partition("//")[0]) for one in findings)
 
 
 def test_an_exporter_that_cannot_open_is_wrong(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from orchtrace_otel.content.memory import Copies
+from orchtrace_otel.content.recorder import text_of
 from orchtrace_otel.content.redaction import REDACTED, Redactor
 from orchtrace_otel.content.values import Copy, dumped
 
@@ -383,3 +384,8 @@ def test_json_takes_up_no_more_than_it_needs() -> None:
     finally:
         tracemalloc.stop()
     assert size < len(held) * 200
+
+
+def test_the_text_of_an_error_leaves_out_numbers_without_end() -> None:
+    """Python refuses to write them out."""
+    assert text_of(KeyError("no", 10**5_000, 7)) == "no <int> 7"

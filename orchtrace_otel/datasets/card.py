@@ -11,6 +11,7 @@ from orchtrace_otel.datasets.reasons import REASONS
 Json: TypeAlias = Mapping[str, Any]
 
 _NANO: Final = 10**9
+_MARKUP: Final = frozenset("|<>[]`*!\\&")
 
 
 def card(facts: Json) -> str:
@@ -57,7 +58,8 @@ def _facts(facts: Json) -> Iterator[tuple[str, object]]:
     yield "late rewards of no run in it", f"{facts['read']['orphans']:,}"
     yield "inputs that could not be read", f"{facts['read']['bad']:,}"
     models = facts["models"].items()
-    yield "models", ", ".join(f"{name} ({count:,} calls)" for name, count in models) or "none"
+    told = ", ".join(f"{_plain(name)} ({count:,} calls)" for name, count in models)
+    yield "models", told or "none"
     if facts["began_unix_nano"] is not None:
         first, last = (_date(one) for one in facts["began_unix_nano"])
         yield "runs began", f"{first} to {last}"
@@ -65,6 +67,11 @@ def _facts(facts: Json) -> Iterator[tuple[str, object]]:
     yield "seed", facts["job"]["seed"]
     yield "fingerprint", f"`{facts['fingerprint']}`"
     yield "made by", facts["made_by"]
+
+
+def _plain(name: str) -> str:
+    """Return a name that a server gave as a cell may hold it: no markup, and on one line."""
+    return " ".join("".join(" " if one in _MARKUP else one for one in name).split())
 
 
 def _date(nanoseconds: int) -> str:

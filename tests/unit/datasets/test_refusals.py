@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import re
 from dataclasses import replace
@@ -13,6 +14,7 @@ import pytest
 
 from orchtrace_otel.datasets import Group, Job, export
 from orchtrace_otel.datasets import files as dataset_files
+from orchtrace_otel.datasets.card import card
 from orchtrace_otel.errors import ConfigError
 from orchtrace_otel.model import Event, Trace
 from orchtrace_otel.schema import dump
@@ -150,3 +152,15 @@ def test_the_card_says_where_it_comes_from_and_under_which_licence(recorder: Rec
         assert said in card
     assert "| 1 | no_reward:" in card
     assert str(recorder.store) not in card + (out / "dataset.json").read_text()
+
+
+def test_no_name_of_a_model_changes_the_card(recorder: Recorder) -> None:
+    """A server says it, and hubs show the page."""
+    folder = write(recorder.folder / "in", [run(recorder, 1, reward=1.0)])
+    job = Job(format="lines", content=str(recorder.store), validation=0.0)
+    export(job, [str(folder)], recorder.folder / "out")
+    facts = json.loads((recorder.folder / "out" / "dataset.json").read_text())
+    plain = card(facts).splitlines()
+    facts["models"] = {"m-1|x\n\n# <img src=x>[y](http://h)": 1}
+    changed = set(card(facts).splitlines()) - set(plain)
+    assert changed == {"| models | m-1 x # img src=x y (http://h) (1 calls) |"}

@@ -159,7 +159,9 @@ def _configured(spec: str) -> Iterator[Finding]:
     try:
         opened: Any = exporters.open_exporter(spec)
     except Exception as error:  # noqa: BLE001 - see _adapter
-        yield does_not_open("exporters", without_password(spec), error, "correct ORCHTRACE_EXPORTERS")
+        yield does_not_open(
+            "exporters", without_password(spec), error, "correct ORCHTRACE_EXPORTERS"
+        )
         return
     yield Finding("exporters", "ok", without_password(spec), "opens")
     complain: Callable[[], list[str]] | None = getattr(opened, "complaints", None)

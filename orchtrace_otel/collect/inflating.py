@@ -17,6 +17,8 @@ _WINDOW: Final[dict[Encoding, int]] = {
     "deflate": zlib.MAX_WBITS,
 }
 _STEP: Final = 2**20
+_FIRST: Final = 2**12
+"""Bytes that a member begins with: what lies behind its end is copied, for each of thousands."""
 
 
 def inflate(data: bytes, encoding: Encoding, most: int) -> bytes:
@@ -36,24 +38,28 @@ def inflate(data: bytes, encoding: Encoding, most: int) -> bytes:
         b'spans'
     """
     pieces: list[bytes] = []
-    size = 0
-    rest = data
-    while rest:
+    size = place = 0
+    while place < len(data):
         member = zlib.decompressobj(_WINDOW[encoding])
+        window = _FIRST
         while not member.eof:
+            rest = member.unconsumed_tail
+            if not rest:
+                rest = data[place : place + window]
+                place += len(rest)
+                window = min(2 * window, _STEP)
             try:
                 piece = member.decompress(rest, min(_STEP, most - size + 1))
             except zlib.error:
                 msg = f"a body of encoding {encoding} must be {encoding}"
                 raise RefusedError(msg, "invalid") from None
-            rest = member.unconsumed_tail
             size += len(piece)
             if size > most:
                 msg = f"a body must not become more than {most} bytes when it is decompressed"
                 raise RefusedError(msg, "too_large")
-            if not piece and not rest and not member.eof:
+            if not piece and not rest:
                 msg = f"a body of encoding {encoding} must be whole, came its beginning"
                 raise RefusedError(msg, "invalid")
             pieces.append(piece)
-        rest = member.unused_data
+        place -= len(member.unused_data)
     return b"".join(pieces)

@@ -70,6 +70,15 @@ def component(  # noqa: PLR0913 - what a reward declares
 ) -> Callable[[Callable[[Facts], Values]], Component]:
     """Make a function of `Facts` a `Component` of its name.
 
+    Args:
+        family: `R1` to `R8`.
+        unit: `token turn message tool_call agent role orchestrator team`.
+        estimator: `structural outcome judge replay model`.
+        range: The least and the most that a number may be.
+        inputs: What the function reads of a trace.
+        version: Version of the formula.
+        is_metric: Whether its number goes to `metrics` and is no reward.
+
     Example:
         >>> @component(family="R7", range=(0, 1))
         ... def calm(facts):

@@ -83,7 +83,16 @@ def open_tool(  # noqa: PLR0913 - one keyword a fact of the call
     attributes: Attributes | None = None,
     context: Context | None = None,
 ) -> Scope:
-    """Open a call of `tool` by the agent of `parent`."""
+    """Open a call of `tool` by the agent of `parent`.
+
+    Args:
+        parent: The activation that calls it.
+        tool: Name of the tool.
+        call_id: The model's own id of the call.
+        edges: Causes of the call.
+        attributes: Further attributes.
+        context: OTel context of its span where that is not right below `parent`.
+    """
     tool = plain_text(tool)
     facts: dict[str, Value] = {
         a.OPERATION: a.EXECUTE_TOOL,
@@ -111,7 +120,15 @@ def open_turn(
     attributes: Attributes | None = None,
     context: Context | None = None,
 ) -> Interval:
-    """Open an LLM call by the agent of `parent`; its usage is set when it closes."""
+    """Open an LLM call by the agent of `parent`; its usage is set when it closes.
+
+    Args:
+        parent: The activation that calls it.
+        model: The model that is asked, if it is known.
+        provider: Who serves it, in the words of the GenAI conventions.
+        attributes: Further attributes.
+        context: OTel context of its span where that is not right below `parent`.
+    """
     facts: dict[str, Value] = {a.OPERATION: a.CHAT, a.VERB: a.TURN}
     if model is not None:
         facts[a.REQUEST_MODEL] = model
@@ -134,7 +151,16 @@ def open_interval(  # noqa: PLR0913 - one keyword a fact of the event
     attributes: Attributes | None = None,
     context: Context | None = None,
 ) -> Interval:
-    """Open an event that takes time: an aggregate, a decision, a human's intervention."""
+    """Open an event that takes time: an aggregate, a decision, a human's intervention.
+
+    Args:
+        parent: The activation whose event it is.
+        verb: One of `model.VERBS`.
+        name: What stands behind the verb in the span's name; the agent unless given.
+        edges: Causes of the event.
+        attributes: Further attributes.
+        context: OTel context of its span where that is not right below `parent`.
+    """
     facts: dict[str, Value] = dict(attributes) if attributes else {}
     if not lies_below(parent.span, context):
         facts[a.ACTIVATION] = parent.span_id  # its OTel parent is another span, such as a user's
@@ -149,7 +175,15 @@ def instant(
     edges: Sequence[Edge] = (),
     attributes: Attributes | None = None,
 ) -> Mark:
-    """Record an event without length by the agent of `parent`, and return its mark."""
+    """Record an event without length by the agent of `parent`, and return its mark.
+
+    Args:
+        parent: The activation whose event it is.
+        verb: One of `model.VERBS`.
+        to: Agent that it goes to.
+        edges: Causes of the event.
+        attributes: Further attributes.
+    """
     facts: dict[str, Value] = dict(attributes) if attributes else {}
     if to is not None:
         facts[a.TO] = to = plain_text(to)

@@ -78,7 +78,13 @@ def steps(facts: Facts) -> Sequence[int]:
 
 
 def credit_to_go(facts: Facts, gamma: float = 1.0) -> dict[str, float] | None:
-    """Return-to-go of each step by its event's id; None without a known outcome."""
+    """Return-to-go of each step by its event's id; None without a known outcome.
+
+    Args:
+        facts: The run's; its steps are the events that `steps` names, and the outcome comes
+            with the last one.
+        gamma: Discount of later rewards, a step, 0 to 1.
+    """
     if facts.outcome is None:
         return None
     places = steps(facts)
@@ -90,6 +96,12 @@ def credit_by_gae(
     facts: Facts, values: Mapping[str, float], gamma: float = 1.0, decay: float = 0.95
 ) -> dict[str, float] | None:
     """GAE of each step by its event's id, given its value; None without a known outcome.
+
+    Args:
+        facts: As in `credit_to_go`.
+        values: Of each step by its event's id: what the outcome was expected to be there.
+        gamma: Discount of later rewards, a step, 0 to 1.
+        decay: The estimator's lambda: 0 trusts the values, 1 the outcome alone.
 
     Raises:
         KeyError: If a step has no value.

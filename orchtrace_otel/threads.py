@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextvars import Context
 from functools import partial
+from importlib import import_module
 from types import BuiltinMethodType, FunctionType
 from typing import Any, ClassVar, cast
 
@@ -17,7 +18,7 @@ from orchtrace_otel.patches import Patches
 
 
 class Threads:
-    """Hooks into the standard library, held like those of an adapter."""
+    """Hooks into the standard library and anyio, held like those of an adapter."""
 
     name: ClassVar[str] = "threads"
 
@@ -39,6 +40,9 @@ class Threads:
                 self._below = below
         self._patches = Patches()
         self._patches.wrap(ThreadPoolExecutor, "submit", self._submit)
+        workers = _anyio()
+        if workers is not None:
+            self._patches.wrap(workers, "run_sync", _run_sync)
 
     def uninstrument(self) -> None:
         """Take out what was put in."""
@@ -67,6 +71,27 @@ class Threads:
         if job is None or not args:
             return submit(*args, **kwargs)
         return submit(job.run, *args, **kwargs)
+
+
+def _run_sync(
+    wrapped: Callable[..., Any], _: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Any:
+    """Hand work to one of anyio's threads, which bring its context, with the causes of now.
+
+    The threads go on to other work: what they did last is no cause of it.
+    """
+    job = _hand_over()
+    if job is None or not args:
+        return wrapped(*args, **kwargs)
+    return wrapped(job.run, *args, **kwargs)
+
+
+def _anyio() -> Any:
+    """Return where anyio hands work to threads, as Starlette has it do; None where it is absent."""
+    try:
+        return import_module("anyio.to_thread")
+    except ImportError:
+        return None
 
 
 def brings_context(work: Any) -> bool:

@@ -55,6 +55,11 @@ async def by_gather(work: Callable[[int], int]) -> list[int]:
     return await asyncio.gather(*(asyncio.to_thread(work, number) for number in (1, 2)))
 
 
+async def by_anyio(work: Callable[[int], int]) -> list[int]:
+    anyio = pytest.importorskip("anyio")
+    return await asyncio.gather(*(anyio.to_thread.run_sync(work, one) for one in (1, 2)))
+
+
 async def by_group(work: Callable[[int], int]) -> list[int]:
     async with asyncio.TaskGroup() as group:
         tasks = [group.create_task(asyncio.to_thread(work, number)) for number in (1, 2)]
@@ -92,7 +97,7 @@ async def by_threads(work: Callable[[int], int]) -> list[int]:
 
 
 @pytest.mark.parametrize(
-    "fan_out", [by_gather, by_group, by_run_in_executor, by_submit, by_map, by_threads]
+    "fan_out", [by_anyio, by_gather, by_group, by_run_in_executor, by_submit, by_map, by_threads]
 )
 def test_causes_survive_every_way_of_running_things_side_by_side(
     fan_out: Callable[[Callable[[int], int]], Awaitable[list[int]]],
@@ -499,6 +504,34 @@ def test_greenlets_are_told_apart_as_threads_are(
         "team#1.open -causal-> decide",
         "planner#1:4.close -return-> decide",
         "decide -causal-> stop",
+    }
+
+
+def test_work_for_a_thread_that_worked_before_follows_from_what_hands_it_on() -> None:
+    """The threads of anyio, in which Starlette works, are used again: they begin anew each time."""
+    anyio = pytest.importorskip("anyio")
+
+    @orchtrace.team
+    async def team() -> None:
+        await anyio.to_thread.run_sync(planner, 1)
+        await by_anyio(Together(2).work)
+        orchtrace.decide("enough", chosen="yes")
+        await anyio.to_thread.run_sync(planner, 2)
+
+    with recording() as captured:
+        asyncio.run(team())
+    assert edges(captured.trace) == {
+        "team#1.open -spawn-> planner#1.open",
+        "team#1.open -spawn-> worker#1.open",
+        "team#1.open -spawn-> worker#2.open",
+        "planner#1.close -return-> worker#1.open",
+        "planner#1.close -return-> worker#2.open",
+        "worker#1.close -return-> decide",
+        "worker#2.close -return-> decide",
+        "team#1.open -causal-> decide",
+        "decide -causal-> planner#1:2.open",
+        "decide -causal-> stop",
+        "planner#1:2.close -return-> stop",
     }
 
 

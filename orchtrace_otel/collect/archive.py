@@ -23,7 +23,6 @@ CREATE TABLE IF NOT EXISTS spans (
     id INTEGER PRIMARY KEY, trace_id TEXT, at REAL, size INTEGER, data BLOB
 );
 CREATE INDEX IF NOT EXISTS by_trace ON spans (trace_id);
-CREATE INDEX IF NOT EXISTS by_age ON spans (at);
 CREATE TABLE IF NOT EXISTS rewards (
     id INTEGER PRIMARY KEY, trace_id TEXT, run_id TEXT, reward_id TEXT, span_id TEXT,
     reward TEXT, at REAL, is_applied INTEGER DEFAULT 0,
@@ -128,7 +127,8 @@ class Archive:
         oldest = time.time() - self._keep_s
         self._db.execute("DELETE FROM rewards WHERE at < ?", (oldest,))
         gone = 0
-        rows = self._db.execute("SELECT trace_id, at FROM spans ORDER BY at LIMIT ?", (most,))
+        # In the order they came, which a clock that was set back does not change.
+        rows = self._db.execute("SELECT trace_id, at FROM spans ORDER BY id LIMIT ?", (most,))
         last: dict[str, float] = dict(rows.fetchall())
         for trace_id, at in last.items():
             if at >= oldest and self._size <= self._keep_bytes:

@@ -6,6 +6,7 @@ import errno
 import os
 import random
 import sqlite3
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -260,6 +261,23 @@ def test_spans_are_kept_for_as_long_and_as_much_as_was_said(tmp_path: Path) -> N
     assert archive.size == 0
     archive.rollback()
     assert archive.size == 24
+    archive.close()
+
+
+def test_a_clock_that_was_set_back_does_not_make_the_newest_spans_the_oldest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Late spans of what was just stored were refused, and those of old runs taken."""
+    archive = Archive(tmp_path / "a.sqlite", keep_s=3600, keep_bytes=25)
+    real = time.time
+    archive.keep("before", bytes(10))
+    with monkeypatch.context() as patch:
+        patch.setattr(time, "time", lambda: real() - 600)
+        for number in range(2):
+            archive.keep(f"after {number}", bytes(10))
+        assert archive.forget() == 1
+    assert not archive.has_spans("before")
+    assert archive.size == 20
     archive.close()
 
 

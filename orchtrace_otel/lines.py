@@ -84,7 +84,8 @@ class LineFile:
                 if not full:
                     _write_whole(descriptor, record, size)
                     return size
-            self.path.rename(self._next_full())
+            with suppress(FileNotFoundError):  # who rotates such files has taken it away meanwhile
+                self.path.rename(self._next_full())
             with self._open() as descriptor:
                 _write_whole(descriptor, record, 0)
         return 0

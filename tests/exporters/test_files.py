@@ -106,6 +106,25 @@ def test_a_full_file_is_renamed_away(tmp_path: Path) -> None:
     assert all(file.stat().st_size <= 30 for file in files)
 
 
+def test_a_full_file_that_somebody_takes_away_costs_no_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who rotates files does so whenever they like, also between a look and a rename."""
+    file = LineFile(tmp_path / "traces.jsonl", 10)
+    file.append(b'{"n":1}')
+    real = Path.rename
+
+    def too_late(path: Path, target: Path) -> Path:
+        real(path, tmp_path / "taken.jsonl")
+        return real(path, target)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "rename", too_late)
+        assert file.append(b'{"n":2}') == 0
+    assert lines(tmp_path / "taken.jsonl") == [{"n": 1}]
+    assert lines(tmp_path / "traces.jsonl") == [{"n": 2}]
+
+
 def test_a_line_larger_than_the_size_gets_a_file_of_its_own(tmp_path: Path) -> None:
     """A trace that alone exceeds the size is written whole, not refused."""
     lines_file = LineFile(tmp_path / "traces.jsonl", max_bytes=5)

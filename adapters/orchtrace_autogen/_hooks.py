@@ -114,6 +114,7 @@ class Hooks:
         patches.wrap(f.SelectorGroupChatManager, "_select_speaker", manager.selecting)
         patches.wrap(f.GraphFlowManager, "update_message_thread", manager.arrived)
         patches.wrap(f.GraphFlowManager, "_reset_execution_state", manager.anew)
+        patches.wrap(f.GraphFlowManager, "load_state", manager.anew)
         ledger = LedgerHooks(self._teams)
         patches.wrap(f.MagenticOneOrchestrator, "_orchestrate_step", ledger.step)
         patches.wrap(f.MagenticOneOrchestrator, "_update_task_ledger", ledger.replan)

@@ -81,7 +81,7 @@ class ManagerHooks:
             team.flow = self._flows[manager] = FlowState(run)
 
     def anew(self, wrapped: Any, manager: f.GraphFlowManager, args: Any, kwargs: Any) -> Any:
-        """Forget what a flow waits for: it is over, or was reset."""
+        """Forget what a flow waits for: it is over, was reset, or has the state of another time."""
         self._forget(manager)
         return wrapped(*args, **kwargs)
 

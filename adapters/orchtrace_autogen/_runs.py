@@ -16,11 +16,11 @@ from orchtrace_autogen._entry import Entry, enter
 from orchtrace_autogen._labels import Label, Labels
 from orchtrace_autogen._resume import Resumed
 from orchtrace_autogen._stops import IDLE, STOPPED, UNKNOWN, Stop
-from orchtrace_autogen._team import TeamRun
+from orchtrace_autogen._team import Remembered, TeamRun
 from orchtrace_autogen._work import Work, team_of
 from orchtrace_otel._guard import guarded
-from orchtrace_otel.flow import unit
-from orchtrace_otel.spans import error_type, is_suppressed, outcome, scope_of
+from orchtrace_otel.flow import Mark, unit
+from orchtrace_otel.spans import Run, error_type, is_suppressed, outcome, scope_of
 
 
 class _Entered(Call):
@@ -135,6 +135,7 @@ class RunHooks:
         self._dropped = dropped
         self._labels = labels
         self._resumed = resumed
+        self._messages: MutableMapping[Run, Remembered[Mark]] = weakref.WeakKeyDictionary()
 
     def team_stream(self, wrapped: Any, team: f.BaseGroupChat, args: Any, kwargs: Any) -> Any:
         """Trace `BaseGroupChat.run_stream`, which `run` consumes too."""
@@ -164,7 +165,7 @@ class RunHooks:
         if entry is None:
             return self._unseen(team)
         activation = entry.activation
-        running = TeamRun(activation, team_of(activation.run, get_current()), self._labels)
+        running = TeamRun(activation, self._messages_of(activation.run), self._labels)
         running.is_embedded = f.is_embedded(team)
         team_id = f.team_id(team)
         # A team that runs already refuses to run again; the one that runs keeps its place.
@@ -177,6 +178,13 @@ class RunHooks:
         elif before is None:
             self._teams[team_id] = running
         return TeamCall(entry, running, functools.partial(self._leave, team, running))
+
+    def _messages_of(self, run: Run) -> Remembered[Mark]:
+        """Return what was said in a run so far: its teams, and their later calls, read on."""
+        messages = self._messages.get(run)
+        if messages is None:
+            messages = self._messages[run] = Remembered(run)
+        return messages
 
     def _unseen(self, team: f.BaseGroupChat) -> Call | None:
         """Have what a team's agents call on a runtime of the host's be seen as little."""

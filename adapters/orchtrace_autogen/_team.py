@@ -57,14 +57,16 @@ class Remembered(OrderedDict[str, V]):
 
     def __init__(self, run: Run) -> None:
         super().__init__()
-        self._run = run
+        self._run = weakref.ref(run)
 
     def note(self, key: str, cause: V) -> None:
         """Remember `cause` under `key`."""
         self[key] = cause
         if len(self) > _MOST_REMEMBERED:
             self.popitem(last=False)
-            self._run.flag("causes_forgotten")
+            run = self._run()
+            if run is not None:
+                run.flag("causes_forgotten")
 
 
 class FlowState:
@@ -91,7 +93,7 @@ class TeamRun:
         activation: The orchestrator's, which contains the turns.
         work: What its manager asks models and decides.
         messages: The events that stand for chat messages, by the messages' ids; shared
-            with teams inside.
+            by the teams of a run.
         turns: Turns that are open, by the type of the container that handles them.
         candidates: Who the manager chooses from, where it said so itself.
         flow: What its flow waits for, where it is one.
@@ -104,13 +106,11 @@ class TeamRun:
         host: The team itself, where its caller left it behind.
     """
 
-    def __init__(self, activation: Activation, outer: TeamRun | None, labels: Labels) -> None:
+    def __init__(self, activation: Activation, messages: Remembered[Mark], labels: Labels) -> None:
         self.activation = activation
         self._labels = labels
         self.work = Work(activation, self)
-        self.messages: Remembered[Mark] = (
-            Remembered(activation.run) if outer is None else outer.messages
-        )
+        self.messages = messages
         self.turns: dict[str, Work] = {}
         self.candidates: list[str] | None = None
         self.ledger: Ledger | None = None

@@ -55,6 +55,7 @@ class Run:
     """
 
     __slots__ = (
+        "__weakref__",
         "_clock",
         "_instances",
         "_last",

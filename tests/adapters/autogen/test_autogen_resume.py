@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from autogen_agentchat.state import TeamState
-from autogen_agentchat.teams import RoundRobinGroupChat
+from autogen_agentchat.teams import DiGraphBuilder, GraphFlow, RoundRobinGroupChat
 
 import orchtrace_otel as orchtrace
 from orchtrace_otel.testing import capture
@@ -145,6 +145,59 @@ def test_team_inside_a_run_is_linked_across_runs_only(traced, plain) -> None:
     assert second.trace_id != first.trace_id
 
 
+def test_next_call_in_a_run_reads_what_was_said_in_the_one_before(traced, plain, read) -> None:
+    """Of the same team or of another that is handed it: messages keep their events in a run."""
+    first, second = _team(plain), RoundRobinGroupChat([plain("c")], max_turns=1)
+
+    @orchtrace.team("outer")
+    async def outer() -> None:
+        await first.run(task="go")
+        result = await first.run()
+        await second.run(task=[result.messages[-1]])
+
+    asyncio.run(outer())
+    trace = traced.trace
+    events = {event.id: event for event in trace.events}
+    whom: dict[str, list[str]] = {e.id: [] for e in trace.events if e.id.endswith(".open")}
+    for edge in trace.edges:
+        if edge.type == "message":
+            whom[edge.dst].append(events[edge.src].agent)
+    heard = [(str(events[one]["to"]), sorted(agents)) for one, agents in whom.items()]
+    assert [one for one in heard if one[0] in {"a", "b", "c"}] == [
+        ("a", ["outer"]),
+        ("b", ["a", "outer"]),
+        ("a", ["b"]),
+        ("b", ["a"]),
+        ("c", ["b"]),
+    ]
+
+
+def test_flow_that_is_set_back_follows_from_what_is_said_after_it(traced, plain, read) -> None:
+    """In one run, as where a step is tried again: what the state undoes is no cause."""
+
+    async def again() -> None:
+        agents = [plain(name) for name in "abc"]
+        graph = DiGraphBuilder()
+        for agent in agents:
+            graph.add_node(agent)
+        graph.add_edge(agents[0], agents[1]).add_edge(agents[1], agents[2])
+        flow = GraphFlow(agents, graph.build(), max_turns=1)
+        await flow.run(task="go")
+        state = await flow.save_state()
+        await flow.run()
+        await flow.load_state(state)
+        await flow.run()
+        await flow.run()
+
+    asyncio.run(orchtrace.team("outer")(again)())
+    trace = traced.trace
+    closes = [e.id for e in trace.events if e.verb == "return" and e.agent == "b"]
+    merged = [e.id for e in trace.events if e.verb == "aggregate"][-1]
+    calls = [e.id for e in trace.events if e.id.endswith(".open") and e.get("to") == "GraphFlow"]
+    assert len(closes) == 2
+    assert {e.src for e in trace.edges if e.dst == merged} == {closes[-1], calls[-1]}
+
+
 def test_state_carries_its_link_where_the_host_asks_for_it(plain, monkeypatch) -> None:
     """With the key, every process that loads the state knows; without us it loads as well."""
     monkeypatch.setenv("ORCHTRACE_AUTOGEN_STATE", "linked")
@@ -170,7 +223,7 @@ def _in_another_process(state) -> object:
     """Load a state and run its team in a process of its own; return the run's links."""
     code = """
 import asyncio, json, sys
-from autogen_agentchat.teams import RoundRobinGroupChat
+from autogen_agentchat.teams import DiGraphBuilder, GraphFlow, RoundRobinGroupChat
 import orchtrace_otel as orchtrace
 from orchtrace_otel.testing import capture
 from tests.adapters.autogen.conftest import Plain

@@ -14,6 +14,7 @@ from orchtrace_otel.content.turn import turn_document
 from orchtrace_otel.content.values import CUT, TAKEN, dumped
 from orchtrace_otel.content.witness import of_parts
 from orchtrace_otel.content.writer import New
+from orchtrace_otel.model import is_text
 
 if TYPE_CHECKING:
     from orchtrace_otel.content.recorder import Recorder
@@ -157,6 +158,7 @@ class OpenTurn:
         if not run.is_recording:
             return {}
         new: list[New] = []
+        finish_reasons = list(map(_writable, finish_reasons))
         with memory.lock:
             kept = [
                 recorder.message(memory, one, self._shape, self._look, new) for one in completion
@@ -177,7 +179,7 @@ class OpenTurn:
             document = recorder.document(
                 "turn",
                 turn_document(
-                    {key: value for key, value in facts.items() if value is not None},
+                    {key: _writable(told) for key, told in facts.items() if told is not None},
                     prompt=self._prompt,
                     completion=[one.ref for one in kept],
                     tools=self._tools,
@@ -211,6 +213,11 @@ class OpenTurn:
             self._flags.add(CUT)
             return Tokens(why_absent="too long")
         return tokens.with_policy(policy)
+
+
+def _writable(label: str) -> str:
+    """Return what a server calls something as UTF-8 can hold it, such as without half an emoji."""
+    return label if is_text(label) else label.encode("utf-8", "replace").decode()
 
 
 _TOKEN_BYTES: Final = 8

@@ -66,6 +66,23 @@ def test_an_answer_of_a_chat_server_is_a_turn(turn_on: Callable[..., Any], kind:
     assert (found.response_id, found.response_model, found.provider) == ("r1", "answered", "vllm")
 
 
+def test_a_label_that_breaks_off_in_an_emoji_costs_no_content(turn_on: Callable[..., Any]) -> None:
+    """What a server calls its model, its answer or why that ended; the half is replaced."""
+    on = turn_on()
+    half = "x\ud83d"
+
+    @orchtrace.agent
+    def worker() -> None:
+        with ask(half, MESSAGES, provider=half) as asked:
+            asked.answered({**answer(finish_reason=half), "id": half, "model": half})
+
+    worker()
+    found = read_turn(on.store(), on.captured.trace.turns[0].content_ref)
+    assert found.completion[0]["parts"][0]["content"] == "me"
+    labels = (found.model, found.response_model, found.response_id, *found.finish_reasons)
+    assert set(labels) == {"x?"}
+
+
 def test_an_answer_is_read_again_as_its_librarys_object(turn_on: Callable[..., Any]) -> None:
     """`messages.append(response.choices[0].message)`: what was written, calls of tools too."""
     on = turn_on()

@@ -11,6 +11,8 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Final
 
+from opentelemetry.instrumentation.utils import suppress_instrumentation
+
 from orchtrace_otel._guard import asked
 
 REDACTED: Final = "[redacted]"
@@ -158,8 +160,10 @@ class Redactor:
         for pattern, instead in self._patterns:
             kept = pattern.sub(instead, kept)
         if self._function is not None:
-            # What the user's function cannot read, or gives back as no text, is not kept.
-            told: object = self._function(kept)
+            # What it calls is not traced: what that is given would have to be redacted in turn.
+            with suppress_instrumentation():
+                # What the user's function cannot read, or gives back as no text, is not kept.
+                told: object = self._function(kept)
             # A text of a class of its own, such as one that is safe in HTML, is the text alone.
             kept = str.__str__(told) if isinstance(told, str) else REDACTED
         return text if kept == text else kept

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import re
 import time
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+import orchtrace_otel as orchtrace
 from orchtrace_otel import _guard
 from orchtrace_otel.content.redaction import REDACTED, Redactor
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 SECRETS = [
     "Authorization: Bearer CANARYabcdef",
@@ -134,6 +139,27 @@ def test_a_function_that_fails_is_named(caplog) -> None:
         f"a redact function failed in {__name__}.refuse with LookupError and keeps nothing of the "
         "text; further failures there are only counted; the traceback is logged at DEBUG"
     ]
+
+
+def test_what_a_function_calls_is_not_traced(turn_on: Callable[..., Any]) -> None:
+    """Be it an agent of the host's: what that is given would be redacted by it, and so on."""
+    calls: list[str] = []
+
+    @orchtrace.agent
+    def finds_names(text: str) -> str:
+        calls.append(text)
+        return text.replace("Ann", "[name]")
+
+    on = turn_on(mode="SPAN_ONLY", store=None, redact=finds_names)
+
+    @orchtrace.team
+    def greet(who: str) -> str:
+        return f"hello {who}"
+
+    assert greet("Ann") == "hello Ann"
+    assert "finds_names" not in on.captured.trace.to_json()
+    assert "Ann" in calls
+    assert "[name]" in "".join(span.to_json() for span in on.captured.spans)
 
 
 def refuse(text: str) -> str:

@@ -109,7 +109,7 @@ def test_bad_lines_are_told_and_the_rest_is_written(recorded, tmp_path: Path) ->
         (("--to", "trl-dpo", "--dry-run", "--margin", "-1"), "margin must be at least 0"),
         (
             ("--to", "trl-sft", "--dry-run", "--min-reward", "2", "--max-reward", "1"),
-            "least must not be above most",
+            "--min-reward: must not be above --max-reward",
         ),
         (("--to", "trl-sft", "--dry-run", "--validation", "2"), "must be between 0 and 1"),
         (("--to", "trl-sft", "--dry-run", "--engine", "steam"), "--engine must be one of local"),

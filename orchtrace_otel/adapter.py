@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol, Self
 
 from orchtrace_otel._guard import guarded, warn_once
-from orchtrace_otel.errors import ConfigError, MissingDependencyError
+from orchtrace_otel.errors import NO_METADATA, ConfigError, MissingDependencyError
 from orchtrace_otel.patches import Patches, Shared, Wrapper
 from orchtrace_otel.settings import option
 from orchtrace_otel.threads import Threads
@@ -181,8 +181,10 @@ def load(name: str) -> Adapter:
         return _known[name]
     entries = registered()
     if name not in entries:
-        known = ", ".join(sorted(entries)) or "none"
-        msg = f"instrument() needs names of adapters that are installed ({known}), got {name!r}"
+        known = f" ({', '.join(sorted(entries))})" if entries else ""
+        msg = f"instrument() needs names of adapters that are installed{known}, got {name!r}"
+        if not entries:
+            msg = f"{msg}; {NO_METADATA}"
         raise ConfigError(msg)
     try:
         kind: type[Adapter] = entries[name].load()
@@ -241,7 +243,10 @@ def instrument(names: Sequence[str]) -> Instrumented:
 
 def _usable() -> list[Adapter]:
     usable: list[Adapter] = []
-    for name in sorted(registered()):
+    known = registered()
+    if not known:
+        warn_once("adapters", "instrument() puts in no adapter: %s", NO_METADATA)
+    for name in sorted(known):
         try:
             usable.append(load(name))
         except MissingDependencyError as error:

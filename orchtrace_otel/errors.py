@@ -14,6 +14,8 @@ Messages say what must hold, what came and what to do.
 
 from __future__ import annotations
 
+from typing import Final
+
 
 class OrchtraceError(Exception):
     """Base of every exception of this project."""
@@ -41,3 +43,10 @@ class ContentError(OrchtraceError, LookupError):
 
 class StoppingError(OrchtraceError, ValueError):
     """Decision points or a stopping model do not hold what they must."""
+
+
+NO_METADATA: Final = (
+    "none is found, for the metadata of orchtrace-otel are not here: install it, or have what "
+    "freezes the application collect them and our packages (docs/limits.md)"
+)
+"""Why nothing that installed distributions offer is found: adapters, exporters."""

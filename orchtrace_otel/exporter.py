@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, Protocol, runtime_checkable
 
-from orchtrace_otel.errors import ConfigError
+from orchtrace_otel.errors import NO_METADATA, ConfigError
 from orchtrace_otel.model import Reward, Trace
 
 GROUP: Final = "orchtrace.exporter"
@@ -66,9 +66,11 @@ def open_exporter(spec: str) -> Any:
     name, _, target = spec.partition(":")
     found = {entry.name: entry for entry in entry_points(group=GROUP)}
     if name not in found:
-        known = ", ".join(sorted(found)) or "none"
+        known = f"one of the names {', '.join(sorted(found))}" if found else "a name"
         before, mark, _ = spec.partition("://")  # behind it there may be a password
         came = f"{before}{mark}..." if mark else spec
-        msg = f"exporters need the form 'name:target' with one of the names {known}, got {came!r}"
+        msg = f"exporters need the form 'name:target' with {known}, got {came!r}"
+        if not found:
+            msg = f"{msg}; {NO_METADATA}"
         raise ConfigError(msg)
     return found[name].load()(target)

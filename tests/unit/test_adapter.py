@@ -257,3 +257,19 @@ def test_what_a_framework_s_object_has_no_place_for_is_refused(
     adapter._release("fake")
     assert orchtrace.team(Host(), name="desk")[1] == "desk"  # type: ignore[index]
     adapter._release("fake")
+
+
+def test_where_no_metadata_are_found_set_up_says_so(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A frozen application comes without them: neither names nor adapters would be found."""
+    monkeypatch.setattr("importlib.metadata.entry_points", lambda **_: ())
+    monkeypatch.setattr(_guard, "_told", set())
+    monkeypatch.setattr(adapter, "_known", {})
+    with adapter.instrument([]) as handle:
+        assert handle.names == ("threads",)
+    assert [record.getMessage().partition(":")[0] for record in caplog.records] == [
+        "instrument() puts in no adapter"
+    ]
+    with pytest.raises(orchtrace.ConfigError, match="are installed, got 'crew'; none is found"):
+        adapter.load("crew")

@@ -69,7 +69,7 @@ def test_a_name_that_is_not_installed_is_refused(spec: str) -> None:
 def test_without_any_installed_the_message_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     """An empty list would read as if the message broke off."""
     monkeypatch.setattr(metadata, "entry_points", lambda *, group: [])
-    with pytest.raises(ConfigError, match="one of the names none"):
+    with pytest.raises(ConfigError, match="none is found, for the metadata"):
         open_exporter("jsonl:traces/")
 
 

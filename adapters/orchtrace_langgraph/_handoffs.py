@@ -89,7 +89,8 @@ def _by_command(task: Task, author: Task, host: Any) -> None:
         elif id(goal) in packets:
             found[id(goal)] = (goal.node, _transfer(author, goal))
     if END in goals:
-        task.decisions = {None: Decision("goto", (END,), frozenset(), None)}
+        ends = Decision("goto", (END,), frozenset(), None)
+        task.decisions = {**(task.decisions or {}), None: ends}  # routers of it have chosen, too
     _record(task, found, author.marks())
     if author.handoffs is not None:
         author.handoffs.transfers = []

@@ -220,6 +220,20 @@ def test_a_router_of_a_graph_that_handed_over_is_caused_by_the_graph_alone(trace
     assert found["routed#1"] == found["drawn#1"] == [{"sub#1"}]
 
 
+def test_a_router_of_a_graph_that_handed_over_to_the_end_decides_all_the_same(traced, read):
+    """The command that a graph in it went on by ends nothing where a router leads on."""
+    end = Command(goto=END, graph=Command.PARENT)
+    graph = StateGraph(State)
+    graph.add_node("sub", graph_of((START, "x"), nodes={"x": lambda state: end}))
+    graph.add_node("routed", logs("routed"))
+    graph.add_edge(START, "sub")
+    graph.add_conditional_edges("sub", lambda state: "routed", ["routed", END])
+    graph.compile().invoke({})
+    decided = [e["chosen"] for e in traced.trace.events if e.verb == "decide"]
+    assert sorted(decided) == [["__end__"], ["routed"]]
+    assert read.triggers(traced.trace)["routed#1"] == [{"sub#1"}]
+
+
 def test_a_graph_called_in_a_node_or_its_bare_thread_belongs_to_the_run(traced, read):
     """A graph that a node's own code invokes is spawned by that node, in any thread."""
     inner = graph_of((START, "x"), name="inner")

@@ -13,6 +13,7 @@ from typing import Any, Final, Self, TypeAlias, cast
 from opentelemetry import context as otel_context
 from opentelemetry import propagate, trace
 from opentelemetry.trace import NonRecordingSpan
+from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from orchtrace_otel import spans
 from orchtrace_otel._guard import guarded, warn_once
@@ -50,6 +51,16 @@ def _write(headers: MutableMapping[str, str]) -> None:
         carried = NonRecordingSpan(spans.carrying(own, root_id))
         context = trace.set_span_in_context(carried, context)
     propagate.inject(headers, context=context)
+    is_missing = isinstance(cast("object", headers), Mapping) and _TRACESTATE not in headers
+    if activation is not None and is_missing:
+        warn_once(
+            "propagators",
+            "inject() needs a propagator that writes tracestate, as tracecontext does among "
+            "OTEL_PROPAGATORS, got none; runs are not sent along",
+        )
+
+
+_TRACESTATE: Final = "tracestate"
 
 
 class extract:  # noqa: N801 - the propagators' word, used as `with extract(headers)`
@@ -99,7 +110,21 @@ def _context_of(carrier: object) -> otel_context.Context | None:
         kind = type(carrier).__name__
         warn_once("extract", "extract() needs headers, got a %s; no run is taken up", kind)
         return None
-    return propagate.extract(headers)
+    return _with_tracestate(propagate.extract(headers), headers)
+
+
+def _with_tracestate(
+    context: otel_context.Context, headers: Mapping[str, Any]
+) -> otel_context.Context:
+    """Give back the tracestate where a propagator that knows none, as B3, read the same span."""
+    own = trace.get_current_span(context).get_span_context()
+    if own.trace_state or _TRACESTATE not in headers:
+        return context
+    read = TraceContextTextMapPropagator().extract(headers, otel_context.Context())
+    told = trace.get_current_span(read).get_span_context()
+    if (told.trace_id, told.span_id) != (own.trace_id, own.span_id):
+        return context
+    return trace.set_span_in_context(NonRecordingSpan(told), context)
 
 
 def _headers(carrier: Any) -> dict[str, Any] | None:

@@ -10,7 +10,10 @@ from typing import Any
 import pytest
 from opentelemetry import context as otel_context
 from opentelemetry import propagate, trace
+from opentelemetry.propagators.composite import CompositePropagator
+from opentelemetry.propagators.textmap import TextMapPropagator, default_getter, default_setter
 from opentelemetry.sdk.trace import ReadableSpan
+from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 import orchtrace_otel as orchtrace
 from orchtrace_otel import _guard, spans
@@ -417,3 +420,42 @@ def test_a_remote_caller_is_freed_when_the_block_is_left() -> None:
         assert spans.current() is None
     instances = {(span.attributes or {})[a.INSTANCE] for span in captured.spans}
     assert len(instances) == 3
+
+
+class B3(TextMapPropagator):
+    """Writes and reads a span by its ids alone."""
+
+    fields = frozenset({"b3"})
+
+    def inject(self, carrier: Any, context: Any = None, setter: Any = default_setter) -> None:
+        own = trace.get_current_span(context).get_span_context()
+        setter.set(carrier, "b3", f"{own.trace_id:032x}-{own.span_id:016x}")
+
+    def extract(self, carrier: Any, context: Any = None, getter: Any = default_getter) -> Any:
+        ids = [int(one, 16) for one in getter.get(carrier, "b3")[0].split("-")]
+        span = trace.SpanContext(*ids, is_remote=True, trace_flags=trace.TraceFlags(1))
+        return trace.set_span_in_context(trace.NonRecordingSpan(span), context)
+
+
+@pytest.mark.parametrize("order", [(TraceContextTextMapPropagator, B3), (B3,)])
+def test_a_run_is_taken_up_beside_b3_and_told_of_where_there_is_nothing_else(
+    order: tuple[type[TextMapPropagator], ...],
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """B3 has no tracestate, in which the run travels, and hides that of W3C when it comes last."""
+    monkeypatch.setattr(_guard, "_told", set())
+    before = propagate.get_global_textmap()
+    propagate.set_global_textmap(CompositePropagator([one() for one in order]))
+    try:
+        with recording() as captured:
+            headers = orchtrace.team(orchtrace.inject, name="client")()
+            with orchtrace.extract(headers):
+                orchtrace.agent(lambda: None, name="callee")()
+    finally:
+        propagate.set_global_textmap(before)
+    is_alone = len(order) == 1
+    assert len(captured.traces) == 1 + is_alone
+    assert [one.getMessage()[:28] for one in caplog.records] == [
+        "inject() needs a propagator "
+    ] * is_alone

@@ -124,7 +124,9 @@ def test_dominators_are_what_no_path_avoids(seed):
     if credit is None or len(trace.events) > 120:
         return
     answer = trace.events[credit.upstream.answer].id
-    for place in credit.upstream.places:
+    for place, steps in enumerate(credit.upstream.hops):
+        if steps < 0:
+            continue
         name = trace.events[place].id
         wanted = 0.0 if paths_avoid(trace, answer, name) else 1.0
         assert credit.numbers("dominator")[place] == wanted, name
@@ -137,11 +139,12 @@ def test_flow_is_its_recursion_in_fractions(seed):
     facts, credit = credited(trace)
     if credit is None:
         return
-    upstream = credit.upstream
-    held = {upstream.answer: Fraction(1)}
-    for place in upstream.places:
+    held = {credit.upstream.answer: Fraction(1)}
+    for place in reversed(facts.graph.order):
+        if place not in held:
+            continue
         causes = set(facts.graph.causes[place])
-        mass = held.get(place, Fraction(0))
+        mass = held[place]
         for cause in causes:
             held[cause] = held.get(cause, Fraction(0)) + mass / 2 / len(causes)
         held[place] = mass / 2 if causes else mass

@@ -11,6 +11,7 @@ import sys
 import textwrap
 import threading
 from collections import deque
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -82,6 +83,15 @@ def found(folder: Path) -> dict[str, Trace]:
 def by_id(traces: list[Trace]) -> dict[str, Trace]:
     """Runs by their id."""
     return {trace.trace_id: trace for trace in traces}
+
+
+def failing(number: int) -> Callable[..., None]:
+    """Return a write that fails, with an error of the system's."""
+
+    def refuse(*_: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    return refuse
 
 
 def test_duckdb_polars_and_pandas_read_every_table(tmp_path: Path, traces: list[Trace]) -> None:
@@ -344,11 +354,8 @@ def test_what_cannot_be_written_for_long_is_lost_oldest_first_and_told(
     """Memory is bounded, and the pipeline hears of it."""
     exporter = ParquetExporter(LocalFolder(tmp_path / "lake"), max_events=12)
 
-    def refuse(*_: object) -> None:
-        raise OSError(errno.EACCES, os.strerror(errno.EACCES))
-
     with monkeypatch.context() as patched:
-        patched.setattr(parquet, "put", refuse)
+        patched.setattr(parquet, "put", failing(errno.EACCES))
         with pytest.raises(OSError, match="runs are lost"):
             deque(map(exporter.export, traces), maxlen=0)
     exporter.flush()
@@ -365,11 +372,8 @@ def test_a_run_that_is_given_again_takes_no_others_place(
     """Who is told that a flush failed may give once more what it keeps, as a collector does."""
     exporter = ParquetExporter(LocalFolder(tmp_path / "lake"), max_events=12)
 
-    def refuse(*_: object) -> None:
-        raise OSError(errno.EACCES, os.strerror(errno.EACCES))
-
     with monkeypatch.context() as patched:
-        patched.setattr(parquet, "put", refuse)
+        patched.setattr(parquet, "put", failing(errno.EACCES))
         for _ in range(20):
             exporter.export(traces[0])
             exporter.export(traces[1])
@@ -385,9 +389,6 @@ def test_late_rewards_that_cannot_be_written_for_long_are_lost_oldest_first_and_
     lake = tmp_path / "lake"
     exporter = ParquetExporter(LocalFolder(lake), max_events=3)
 
-    def refuse(*_: object) -> None:
-        raise OSError(errno.EACCES, os.strerror(errno.EACCES))
-
     def amend(numbers: range) -> None:
         for number in numbers:
             exporter.amend("r", Reward(id=str(number), component="correctness", value=1.0))
@@ -397,7 +398,7 @@ def test_late_rewards_that_cannot_be_written_for_long_are_lost_oldest_first_and_
         return sorted(row["id"] for file in files for row in pq.read_table(file).to_pylist())
 
     with monkeypatch.context() as patched:
-        patched.setattr(parquet, "put", refuse)
+        patched.setattr(parquet, "put", failing(errno.EACCES))
         amend(range(12))
         for number in (12, 13):
             with pytest.raises(OSError, match="1 late rewards are lost"):
@@ -417,13 +418,10 @@ def test_what_cannot_be_written_at_the_end_is_counted_and_told_to_who_comes_late
     lake = tmp_path / "lake"
     exporter = open_parquet(str(lake))
 
-    def refuse(*_: object) -> None:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
     for one in traces[:3]:
         exporter.export(one)
     with monkeypatch.context() as patched:
-        patched.setattr(parquet, "put", refuse)
+        patched.setattr(parquet, "put", failing(errno.ENOSPC))
         with pytest.raises(OSError, match="3 runs are lost: No space left on device"):
             exporter.shutdown()
     assert exporter.dropped == {"runs_unwritten": 3}
@@ -442,12 +440,9 @@ def test_late_rewards_that_cannot_be_written_at_the_end_are_counted_too(
     lake = tmp_path / "lake"
     exporter = open_parquet(str(lake))
 
-    def refuse(*_: object) -> None:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
     exporter.amend("r", Reward(id="a", component="correctness", value=1.0))
     with monkeypatch.context() as patched:
-        patched.setattr(parquet, "put", refuse)
+        patched.setattr(parquet, "put", failing(errno.ENOSPC))
         with pytest.raises(OSError, match="0 runs and 1 late rewards are lost: No space left"):
             exporter.shutdown()
     assert exporter.dropped == {"rewards_unwritten": 1}
@@ -468,12 +463,9 @@ def test_a_flush_that_fails_is_told_as_what_it_is(
     pipeline = Pipeline(Settings())
     pipeline.replace([exporter], [], None)
 
-    def refuse(*_: object) -> None:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
     exporter.export(traces[0])
     with monkeypatch.context() as patched:
-        patched.setattr(parquet, "put", refuse)
+        patched.setattr(parquet, "put", failing(errno.ENOSPC))
         pipeline._delivery.put(("r", Reward(id="a", component="correctness", value=1.0)))
         assert not pipeline.force_flush()
     assert caplog.messages == [

@@ -315,12 +315,17 @@ class Job:
         self._is_over = False
 
     def run(self, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-        """Do the work on the thread of a pool."""
+        """Do the work on the thread of a pool, or on that which waits for who handed it over."""
         before, _running.job = _running.job, self
-        self.fork.owner = threading.get_ident()
+        here, owner = threading.get_ident(), self.source.owner
+        self.fork.owner = here
+        if owner == here:
+            self.source.owner = NOBODY
         try:
             return function(*args, **kwargs)
         finally:
+            if owner == here:
+                self.source.owner = owner
             _running.job = before
             self._is_over = True
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from contextvars import Context
 from functools import partial
 from importlib import import_module
@@ -18,7 +19,7 @@ from orchtrace_otel.patches import Patches
 
 
 class Threads:
-    """Hooks into the standard library and anyio, held like those of an adapter."""
+    """Hooks into the standard library, anyio and asgiref, held like those of an adapter."""
 
     name: ClassVar[str] = "threads"
 
@@ -40,9 +41,8 @@ class Threads:
                 self._below = below
         self._patches = Patches()
         self._patches.wrap(ThreadPoolExecutor, "submit", self._submit)
-        workers = _anyio()
-        if workers is not None:
-            self._patches.wrap(workers, "run_sync", _run_sync)
+        for owner, name in _handing_on():
+            self._patches.wrap(owner, name, _hand_on)
 
     def uninstrument(self) -> None:
         """Take out what was put in."""
@@ -73,12 +73,12 @@ class Threads:
         return submit(job.run, *args, **kwargs)
 
 
-def _run_sync(
+def _hand_on(
     wrapped: Callable[..., Any], _: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Any:
-    """Hand work to one of anyio's threads, which bring its context, with the causes of now.
+    """Hand work that brings its context to the thread of a library, with the causes of now.
 
-    The threads go on to other work: what they did last is no cause of it.
+    The thread goes on to other work: what it did last is no cause of it.
     """
     job = _hand_over()
     if job is None or not args:
@@ -86,12 +86,16 @@ def _run_sync(
     return wrapped(job.run, *args, **kwargs)
 
 
-def _anyio() -> Any:
-    """Return where anyio hands work to threads, as Starlette has it do; None where it is absent."""
-    try:
-        return import_module("anyio.to_thread")
-    except ImportError:
-        return None
+def _handing_on() -> Iterator[tuple[Any, str]]:
+    """Tell where libraries hand work to threads: anyio, and asgiref to one that waits.
+
+    So does Starlette, by anyio; asgiref's is how what is asynchronous in Django, below code that
+    is not, has work done that is not either. A library that is absent hands nothing on.
+    """
+    with suppress(ImportError):
+        yield import_module("anyio.to_thread"), "run_sync"
+    with suppress(ImportError):
+        yield import_module("asgiref.current_thread_executor").CurrentThreadExecutor, "submit"
 
 
 def brings_context(work: Any) -> bool:

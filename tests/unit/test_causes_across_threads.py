@@ -535,6 +535,41 @@ def test_work_for_a_thread_that_worked_before_follows_from_what_hands_it_on() ->
     }
 
 
+def test_work_for_the_thread_that_waits_for_it_follows_from_what_hands_it_on() -> None:
+    """asgiref, and so Django, has a thread that waits for asynchronous code do what is not."""
+    sync = pytest.importorskip("asgiref.sync")
+    handed_over = threading.Event()
+
+    @orchtrace.agent("worker")
+    def work() -> None:
+        handed_over.wait(30)
+
+    async def view() -> None:
+        async def go_on() -> None:
+            handed_over.set()
+
+        await asyncio.gather(sync.sync_to_async(work)(), sync.sync_to_async(work)(), go_on())
+        orchtrace.decide("enough", chosen="yes")
+        await sync.sync_to_async(planner)()
+
+    @orchtrace.team
+    def team() -> None:
+        sync.async_to_sync(view)()
+
+    with recording() as captured:
+        team()
+    assert edges(captured.trace) == {
+        "team#1.open -spawn-> worker#1.open",
+        "team#1.open -causal-> worker#1:2.open",
+        "worker#1.close -return-> decide",
+        "worker#1:2.close -return-> decide",
+        "team#1.open -causal-> decide",
+        "decide -spawn-> planner#1.open",
+        "decide -causal-> stop",
+        "planner#1.close -return-> stop",
+    }
+
+
 def test_what_a_job_does_is_a_sequence_of_its_own() -> None:
     """Two agents called one after another in a job are linked, and the last one returns."""
 

@@ -7,6 +7,7 @@ import inspect
 import types
 import weakref
 from collections.abc import AsyncGenerator, Callable, Generator
+from concurrent.futures import CancelledError, Future
 from contextlib import suppress
 from types import CoroutineType, MethodType
 from typing import Any, Final, cast
@@ -62,7 +63,8 @@ def _is_awaited(function: Any) -> bool:
     return bool(function.__code__.co_flags & inspect.CO_ITERABLE_COROUTINE)
 
 
-_FUTURE: Final = "add_done_callback"
+_OF_ASYNCIO: Final = "_asyncio_future_blocking"
+"""What asyncio tells its futures by."""
 _SETTLED: Final = frozenset(
     id(kind) for kind in (type(None), str, dict, list, tuple, bool, int, float, bytes)
 )
@@ -73,9 +75,13 @@ By identity: a class whose class has an `__eq__` may have no hash.
 
 
 def _is_future(kind: type[object]) -> bool:
-    """Whether objects of a class are futures, of asyncio or of a pool."""
+    """Whether objects of a class are futures, of asyncio or of a pool.
+
+    Others that can be waited for, such as Dask's, stand for work elsewhere: to wait for one keeps
+    that work from being given up, and its result would have to be fetched.
+    """
     try:
-        return hasattr(kind, _FUTURE)
+        return issubclass(kind, Future) or hasattr(kind, _OF_ASYNCIO)
     except Exception:  # noqa: BLE001 - the class of a class of the host's has a lookup of its own
         return False
 
@@ -125,12 +131,24 @@ def _close_with(plan: Plan, call: Scope, future: Any) -> None:
 
 @guarded
 def _close_future(plan: Plan, call: Scope, future: Any) -> None:
-    try:
-        result = future.result()
-    except BaseException as error:  # noqa: BLE001 - the future's own, told to whoever awaits it
-        close_call(plan, call, None, error)
+    """Close a call whose future is done.
+
+    What it holds is looked at where it is: a future of asyncio that was asked for its error no
+    longer says that nobody has asked for it.
+    """
+    if future.cancelled():
+        close_call(plan, call, None, _cancelled(future))
     else:
-        close_call(plan, call, result)
+        error = getattr(future, "_exception", None)
+        close_call(plan, call, getattr(future, "_result", None), error)
+
+
+def _cancelled(future: object) -> BaseException:
+    if isinstance(future, Future):
+        return CancelledError()
+    import asyncio  # noqa: PLC0415 - there already, where there is such a future
+
+    return asyncio.CancelledError()
 
 
 def _awaited(plan: Plan, call: Scope, coroutine: Any) -> Any:

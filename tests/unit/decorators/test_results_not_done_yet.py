@@ -2,6 +2,7 @@
 
 import asyncio
 import concurrent.futures
+import gc
 import inspect
 from collections.abc import Coroutine
 from typing import Any
@@ -98,11 +99,54 @@ def settle(future: Any, way_out: str) -> None:
             future.set_running_or_notify_cancel()
 
 
+def test_a_future_whose_error_nobody_asks_for_is_told_of_as_ever() -> None:
+    """asyncio says so of a task that failed, which to look at its error would keep it from."""
+    told: list[str] = []
+
+    async def fail() -> None:
+        raise ValueError(CANARY)
+
+    @orchtrace.agent
+    def begin() -> "asyncio.Future[None]":
+        return asyncio.ensure_future(fail())
+
+    @orchtrace.team
+    async def team() -> None:
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(lambda _, context: told.append(context["message"]))
+        begin()
+        await asyncio.sleep(0.01)
+        gc.collect()
+
+    with recording() as captured:
+        asyncio.run(team())
+    assert told == ["Task exception was never retrieved"]
+    assert captured.trace.events[-2]["status"] == "error"
+
+
+def test_work_elsewhere_is_not_waited_for_and_its_result_not_fetched() -> None:
+    """So with Dask: a future that nobody holds is given up, and its result is the cluster's."""
+
+    class Elsewhere:
+        def add_done_callback(self, _: object) -> None:
+            raise AssertionError
+
+        def result(self) -> None:
+            raise AssertionError
+
+    future = Elsewhere()
+    with recording() as captured:
+        assert orchtrace.agent(lambda: future, name="sender")() is future
+    assert captured.trace.events[-2]["status"] == "ok"
+
+
 @pytest.mark.swallows_errors
 def test_something_that_only_looks_like_a_future_comes_back_all_the_same() -> None:
     """Its call ends there and then."""
 
     class Odd:
+        _asyncio_future_blocking = False
+
         def add_done_callback(self) -> None: ...
 
     odd = Odd()

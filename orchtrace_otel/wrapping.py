@@ -21,7 +21,15 @@ from orchtrace_otel.methods import ALWAYS
 from orchtrace_otel.playback import hold_tool, refuse_stream
 from orchtrace_otel.spans import Scope
 
-SELF: Final = object()
+
+class _Self:
+    """Known by what it is, also in a process to which a class is shipped by its value."""
+
+    def __reduce__(self) -> str:
+        return "SELF"
+
+
+SELF: Final = _Self()
 """Stands for the first argument of an entry method: the object whose work it is."""
 
 

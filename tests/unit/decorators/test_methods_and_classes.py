@@ -109,6 +109,33 @@ def test_a_class_is_still_itself() -> None:
     assert isinstance(pickle.loads(pickle.dumps(writer)), Writer)  # noqa: S301 - our own bytes
 
 
+def test_each_object_of_a_class_that_was_shipped_is_an_instance_of_its_own() -> None:
+    """Ray, Dask and joblib send a class of a script or a notebook by its value."""
+    cloudpickle = pytest.importorskip("cloudpickle")  # scikit-learn brings it along
+
+    @orchtrace.agent("editor")
+    class Editor:
+        def run(self, text: str) -> str:
+            return text.strip()
+
+    shipped = cloudpickle.loads(cloudpickle.dumps(Editor))
+    ann, bob = shipped(), shipped()
+
+    @orchtrace.team
+    def team() -> list[str]:
+        return [ann.run("a "), bob.run("b "), ann.run("c ")]
+
+    with recording() as captured:
+        assert team() == ["a", "b", "c"]
+    assert openings(captured) == [
+        "team#1 begin",
+        "editor#1 spawn",
+        "editor#2 spawn",
+        "editor#1 delegate",
+    ]
+    assert not captured.trace.flags
+
+
 def test_each_object_of_a_class_is_an_instance_of_its_own() -> None:
     """One object called twice is one life used again; another object is another life."""
     ann, bob = Writer("ann"), Writer("bob")

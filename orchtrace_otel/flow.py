@@ -7,7 +7,7 @@ maker does is wait for it: what its source knew goes in, what it does is a seque
 its own, and what came back to it enters what the source does next. A fork has forks of its
 own: of the tasks that it makes, once it has done something. Forks of one source
 that run beside each other do not see each other; one that begins when all before it
-are over follows from those.
+are over follows from those, unless all of them were handed out together.
 """
 
 from __future__ import annotations
@@ -86,6 +86,7 @@ class Flow:
         "_pending",
         "_since",
         "_superseded",
+        "_together",
         "_told",
         "heard",
         "heir",
@@ -109,6 +110,7 @@ class Flow:
         self._latest: list[Edge] | None = None
         self._since: Mark | None = None
         self._forks: dict[int, tuple[weakref.ref[_Runner], Flow]] | None = None
+        self._together: tuple[weakref.ref[Together], Sequence[Edge], int] | None = None
         self.joined: list[Edge] | None = None
         self.heir: Flow | None = None
         self.runner: weakref.ref[_Runner] | None = None
@@ -155,13 +157,18 @@ class Flow:
             return self
         return self.fork(runner, NOBODY)
 
-    def fork(self, runner: _Runner, owner: Unit) -> Flow:
-        """Begin a flow of what is handed to `runner` now."""
+    def fork(self, runner: _Runner, owner: Unit, together: Together | None = None) -> Flow:
+        """Begin a flow of what is handed to `runner` now, on its own or `together` with others."""
         if self._forks is not None and self._are_forks_over():
             self._join()
         self._supersede()
-        fork = Flow(self.last, owner, self._pending or self._shared())
-        fork.inherits = self._dropped + len(self._pending)
+        known, inherits = self._pending or self._shared(), self._dropped + len(self._pending)
+        if together is not None:
+            if self._together is None or self._together[0]() is not together:
+                self._together = weakref.ref(together), tuple(known), inherits
+            _, known, inherits = self._together
+        fork = Flow(self.last, owner, known)
+        fork.inherits = inherits
         fork.runner = weakref.ref(runner)
         fork.trunk = self.trunk or weakref.ref(self)
         if self._forks is None:
@@ -246,6 +253,7 @@ class Flow:
             self._join()
         if self._superseded > self._dropped:
             self._supersede()
+        self._together = None
         edges = self._pending
         if edges:
             self._latest, self._since = edges, self.last
@@ -299,6 +307,21 @@ class Flow:
         return news
 
 
+class Together:
+    """What a thread hands to pools meanwhile is handed out together: none waits for another.
+
+    Without it what is over before the next is handed out looks as if that had waited for it.
+    """
+
+    __slots__ = ("__weakref__", "_around")
+
+    def __enter__(self) -> None:
+        self._around, _running.together = _running.together, self
+
+    def __exit__(self, *_: object) -> None:
+        _running.together = self._around
+
+
 class Job:
     """Work that was handed to a pool: its causes are those of the moment of handing over.
 
@@ -311,7 +334,7 @@ class Job:
 
     def __init__(self, source: Flow) -> None:
         self.source = source
-        self.fork = source.here().fork(self, NOBODY)
+        self.fork = source.here().fork(self, NOBODY, _running.together)
         self._is_over = False
 
     def run(self, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
@@ -343,6 +366,7 @@ _LATEST: Final[ContextVar[Flow | None]] = ContextVar("orchtrace-flow", default=N
 
 class _Running(threading.local):
     job: Job | None = None
+    together: Together | None = None
 
 
 _running = _Running()

@@ -14,7 +14,7 @@ from opentelemetry import context as otel_context
 
 from orchtrace_otel import spans
 from orchtrace_otel._guard import guarded
-from orchtrace_otel.flow import Job
+from orchtrace_otel.flow import Job, Together
 from orchtrace_otel.patches import Patches
 
 
@@ -41,6 +41,7 @@ class Threads:
                 self._below = below
         self._patches = Patches()
         self._patches.wrap(ThreadPoolExecutor, "submit", self._submit)
+        self._patches.wrap(ThreadPoolExecutor, "map", hand_out_together)
         for owner, name in _handing_on():
             self._patches.wrap(owner, name, _hand_on)
 
@@ -71,6 +72,14 @@ class Threads:
         if job is None or not args:
             return submit(*args, **kwargs)
         return submit(job.run, *args, **kwargs)
+
+
+def hand_out_together(
+    wrapped: Callable[..., Any], _: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Any:
+    """Wrap what hands all of its work to a pool before it waits for any."""
+    with Together():
+        return wrapped(*args, **kwargs)
 
 
 def _hand_on(

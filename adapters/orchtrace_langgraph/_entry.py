@@ -72,7 +72,7 @@ def _scope(loop: Any) -> Scope | None:
 
 def _calling(loop: Any) -> Task | None:
     """Return the task with whose configuration a graph was called, while it runs."""
-    return _tasks.running.get(loop.config.get("configurable", {}).get("__pregel_task_id", ""))
+    return _tasks.running.get(id(loop.config.get("configurable", {}).get("__pregel_task_id")))
 
 
 def _is_node(task: Task, loop: Any, graph: Graph, name: str) -> bool:

@@ -24,6 +24,7 @@ from orchtrace_langgraph._turns import astart_model, end_model, fail_model, star
 from orchtrace_otel import spans
 from orchtrace_otel._guard import guarded, warn_once
 from orchtrace_otel.adapter import Patches, Wrapper
+from orchtrace_otel.threads import hand_out_together
 
 Wrapped: TypeAlias = Callable[..., Any]
 Args: TypeAlias = tuple[Any, ...]
@@ -283,6 +284,7 @@ HOOKS: Final[tuple[tuple[str, str, Wrapper, bool], ...]] = (
     ("langgraph.pregel._runner", "arun_with_retry", arun_task, False),
     ("langgraph._internal._runnable", "_consume_aiter", consume, False),
     ("langgraph.graph._branch:BranchSpec", "_finish", finish_branch, False),
+    ("langchain_core.runnables:RunnableParallel", "invoke", hand_out_together, False),
     ("langchain_core.tools:BaseTool", "run", run_tool, False),
     ("langchain_core.tools:BaseTool", "arun", arun_tool, False),
     (f"{_CALLBACKS}:CallbackManager", "on_chat_model_start", start_model, False),

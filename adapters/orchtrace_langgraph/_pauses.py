@@ -71,8 +71,13 @@ def remembers(loop: Any) -> bool:
 
 @guarded
 def passed(loop: Any, left: Left) -> None:
-    """Note who left the checkpoint that a loop stands at."""
-    _put(_checkpoints, loop.checkpoint["id"], left)
+    """Note who left the checkpoint that a loop stands at, unless it went on from there itself.
+
+    Others may go on from there as well, at the same time or later.
+    """
+    here = loop.checkpoint["id"]
+    if here != loop.checkpoint_id_saved:
+        _put(_checkpoints, here, left)
 
 
 @guarded

@@ -188,10 +188,11 @@ def here() -> Task | None:
 waiting: Final[dict[int, Task]] = {}
 """Tasks that are about to run, by identity of the host's own task object."""
 
-running: Final[dict[str, Task]] = {}
-"""Tasks that run, by LangGraph's id: a graph invoked with a task's configuration in a
-thread that carries no context still finds its parent, and no mark of ours is left in
-the configuration, which users see in streams."""
+running: Final[dict[int, Task]] = {}
+"""Tasks that run, by identity of LangGraph's id, since runs that go on from one checkpoint have
+tasks of equal ids: a graph invoked with a task's configuration in a thread that carries no
+context still finds its parent, and no mark of ours is left in the configuration, which users
+see in streams."""
 
 
 @guarded
@@ -201,7 +202,7 @@ def enter(task: Task) -> Entered:
         token = otel_context.attach(task.run.context)
     else:
         token = _open(task, task.edges).attach()
-        running[task.id] = task  # not before: what does not open is never left
+        running[id(task.id)] = task  # not before: what does not open is never left
     return CURRENT.set(task), token
 
 
@@ -236,7 +237,7 @@ def leave(task: Task, entered: Entered | None, error: BaseException | None) -> N
     activation = task.activation
     if activation is None:
         return
-    running.pop(task.id, None)
+    running.pop(id(task.id), None)
     if error is None:
         activation.end("ok")
     else:

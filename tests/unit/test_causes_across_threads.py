@@ -2,7 +2,7 @@
 
 import asyncio
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 from typing import Any
@@ -114,6 +114,33 @@ def test_causes_survive_every_way_of_running_things_side_by_side(
     with recording() as captured:
         asyncio.run(team())
     assert edges(captured.trace) == FAN_OUT
+
+
+def test_what_one_map_hands_to_a_pool_follows_from_nothing_else_of_it() -> None:
+    """Work that is over before the next is handed out was not waited for; a later map did wait."""
+
+    @orchtrace.team
+    def team() -> None:
+        with ThreadPoolExecutor(max_workers=1) as pool:
+
+            def slowly() -> Iterator[int]:
+                for number in (1, 2):
+                    yield number
+                    pool.submit(int).result()  # the only thread has done what came before
+
+            list(pool.map(planner, slowly()))
+            list(pool.map(planner, (3,)))
+
+    with recording() as captured:
+        team()
+    assert edges(captured.trace) == {
+        "team#1.open -spawn-> planner#1.open",
+        "team#1.open -causal-> planner#1:2.open",
+        "team#1.open -causal-> planner#1:3.open",
+        "planner#1.close -return-> planner#1:3.open",
+        "planner#1:2.close -return-> planner#1:3.open",
+        "planner#1:3.close -return-> stop",
+    }
 
 
 def test_a_gather_makes_instances_of_their_own_and_an_aggregate_merges_them() -> None:

@@ -1,11 +1,13 @@
 """People step in: interrupts, breakpoints, resumed runs, updated states, forks."""
 
+import _thread
 import asyncio
 import json
 import operator
 import os
 import subprocess
 import sys
+import threading
 from concurrent.futures import wait
 from pathlib import Path
 from typing import Annotated
@@ -323,6 +325,62 @@ def test_a_fork_is_a_persons_doing(traced):
     root = first.events[0]
     assert links(fork) == [(first.trace_id, root.id)]
     assert [e["to"] for e in fork.events if e.verb == "spawn"] == ["second"]
+
+
+@pytest.mark.parametrize("way", ["one_by_one", "at_once"])
+@pytest.mark.parametrize("is_addressed", [False, True], ids=["thread", "checkpoint"])
+def test_all_that_go_on_from_one_checkpoint_are_linked_to_the_run_that_left_it(
+    traced, way, is_addressed
+):
+    """Several answers to one question, as in a search over a tree: none goes on from another."""
+    ready = threading.Barrier(3)
+
+    def asks_then_waits(state):
+        answer = interrupt("?")
+        if way == "at_once":
+            ready.wait(30)
+        return {"log": [answer]}
+
+    graph = graph_of(asks_then_waits, done)
+    graph.invoke({}, THREAD)
+    paused = traced.trace
+    config = graph.get_state(THREAD).config if is_addressed or way == "one_by_one" else THREAD
+    answers = [Command(resume=str(number)) for number in range(3)]
+    if way == "at_once":
+        graph.batch(answers, [config] * 3)
+    else:
+        for answer in answers:
+            graph.invoke(answer, config)
+    found = [links(resumed) for resumed in traced.traces[1:]]
+    assert found == [[(paused.trace_id, paused.stop.id)]] * 3
+
+
+def test_graphs_in_bare_threads_of_tasks_of_one_id_belong_to_their_own(traced):
+    """Runs that go on from one checkpoint have tasks of equal ids, which run at once."""
+    inner = graph_of(("inside", done)).copy({"checkpointer": False, "name": "inner"})
+    ready = threading.Barrier(2)
+
+    def calls(state, config):
+        answer = interrupt("?")
+        ready.wait(30)
+        is_over = threading.Event()
+
+        def call():
+            inner.invoke({}, config)
+            is_over.set()
+
+        _thread.start_new_thread(call, ())
+        is_over.wait(30)
+        ready.wait(30)
+        return {"log": [answer]}
+
+    graph = graph_of(calls)
+    graph.invoke({}, THREAD)
+    graph.batch([Command(resume="a"), Command(resume="b")], graph.get_state(THREAD).config)
+    assert len(traced.traces) == 3
+    for resumed in traced.traces[1:]:
+        spawned = [e["to"] for e in resumed.events if (e.agent, e.verb) == ("calls", "spawn")]
+        assert spawned == ["inner"]
 
 
 def test_a_run_that_failed_and_goes_on_is_linked_and_nobody_steps_in(traced):

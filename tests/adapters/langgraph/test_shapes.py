@@ -7,6 +7,7 @@ from typing import Annotated
 
 import pytest
 from langchain_core.language_models import FakeListChatModel
+from langchain_core.runnables import RunnableParallel
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.func import entrypoint, task
@@ -254,6 +255,22 @@ def test_a_graph_called_in_a_node_or_its_bare_thread_belongs_to_the_run(traced, 
         "x#2": [{"inner#2"}],
     }
     assert len({span.context.trace_id for span in traced.spans}) == 1
+
+
+@pytest.mark.parametrize("way", ["batch", "parallel"])
+def test_graphs_that_are_called_at_once_do_not_follow_from_each_other(traced, way):
+    """However fast the first ones are: nobody waits for them before the others are called."""
+    inner = graph_of((START, "x"), name="inner")
+    parallel = RunnableParallel({str(number): inner for number in range(8)})
+
+    def caller(state):
+        _ = inner.batch([{}] * 8) if way == "batch" else parallel.invoke({})
+
+    graph_of((START, "caller"), nodes={"caller": caller}).invoke({})
+    agents = {event.id: event.agent for event in traced.trace.events}
+    opened = [e.id for e in traced.trace.events if (e.verb, e.get("to")) == ("spawn", "inner")]
+    into = [(edge.type, agents[edge.src]) for edge in traced.trace.edges if edge.dst in opened]
+    assert into == [("spawn", "LangGraph")] * 8
 
 
 @pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import weakref
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import suppress
 from contextvars import Token
@@ -36,6 +37,12 @@ class Call:
 
     def seen(self, item: Any, /) -> None:
         """Look at an item of a stream before its consumer gets it."""
+
+    def left(self) -> None:
+        """Know that nobody can read on: Python closes a stream only when the event loop gets to it.
+
+        By then who began it may be over, and so its run.
+        """
 
     def close(self, result: Any, error: BaseException | None, /) -> None:
         """End what was opened, with the result or the last item, or an error."""
@@ -73,11 +80,38 @@ def drive(open_call: Opener, inner: Any) -> Any:
     no asynchronous generator stays as it is, since the host may know it as something else.
     """
     stream: Any = inner
-    return _drive(open_call, stream) if isinstance(inner, AsyncGenerator) else inner
+    if not isinstance(inner, AsyncGenerator):
+        return inner
+    reader = _Reader()
+    driven = _drive(open_call, stream, reader)
+    reader.here = weakref.ref(driven, reader.gone)
+    return driven
 
 
-async def _drive(open_call: Opener, inner: AsyncGenerator[Any, Any]) -> AsyncGenerator[Any, Any]:
-    call = open_call()
+class _Reader:
+    """Who reads a stream, for as long as somebody has it.
+
+    Attributes:
+        call: The call that it is, while it is open.
+        here: The stream; in its own frame, as long as it lives.
+    """
+
+    __slots__ = ("call", "here")
+
+    def __init__(self) -> None:
+        self.call: Call | None = None
+        self.here: weakref.ref[Any] | None = None
+
+    def gone(self, _: object) -> None:
+        """Tell the call that nobody can read on."""
+        if self.call is not None:
+            self.call.left()
+
+
+async def _drive(
+    open_call: Opener, inner: AsyncGenerator[Any, Any], reader: _Reader
+) -> AsyncGenerator[Any, Any]:
+    call = reader.call = open_call()
     step: Function = inner.__anext__
     item: Any = None
     left: GeneratorExit | None = None
@@ -86,10 +120,12 @@ async def _drive(open_call: Opener, inner: AsyncGenerator[Any, Any]) -> AsyncGen
         try:
             item = await step()
         except StopAsyncIteration:
+            reader.call = None
             _leave(call, token, item, None)
             return
         except BaseException as error:
             # What a stream does after its consumer left does not change that it left.
+            reader.call = None
             _leave(call, token, item, left or error)
             # What was thrown in holds this frame, which is a cycle; see _follow.
             del call, token, open_call, item, left, step

@@ -51,6 +51,10 @@ class _Turn(Call):
             self._asked = work.ask(interval.span_id)
             work.open.add(interval)
 
+    def left(self) -> None:
+        """End the turn of a stream that nobody can read on."""
+        self.close(None, GeneratorExit())
+
     @guarded
     def close(self, result: Any, error: BaseException | None, /) -> None:
         """End the turn with what the client says about it."""
@@ -63,6 +67,7 @@ class _Turn(Call):
             self._promise(result)
         if self.content is not None:
             facts.update(turn_closes(self.content, result) or {})
+            self.content = None
         self._interval.close(
             status=status, error=error if status == "error" else None, attributes=facts or None
         )

@@ -42,15 +42,24 @@ class _Entered(Call):
 class AgentCall(_Entered):
     """An agent that runs on its own."""
 
-    __slots__ = ("work",)
+    __slots__ = ("_is_over", "work")
 
     def __init__(self, entry: Entry) -> None:
+        self._is_over = False
         self.work = Work(entry.activation, team_of(entry.activation.run, get_current()))
         super().__init__(entry, self.work)
+
+    def left(self) -> None:
+        """End the work for whoever called the agent; a run is over when its agent is."""
+        if self.entry.run is None:
+            self.close(None, GeneratorExit())
 
     @guarded
     def close(self, result: Any, error: BaseException | None, /) -> None:
         """End the agent's work, and the run that it was."""
+        if self._is_over:
+            return
+        self._is_over = True
         team = self.work.team
         if team is not None and isinstance(result, f.TaskResult) and result.messages:
             # A team whose agent asked another by a tool hands its answer on to others.

@@ -41,9 +41,15 @@ class _Tool(Call):
         self._scope = tool.scope
         self._flow = flow
 
+    def left(self) -> None:
+        """End a call whose stream nobody can read on."""
+        self.close(None, GeneratorExit())
+
     @guarded
     def close(self, result: Any, error: BaseException | None, /) -> None:
         """End the call; its close enters what the agent does next."""
+        if self._scope.is_closed:
+            return
         status, _ = outcome(error)
         if error is None and _is_error(result):
             status = "error"

@@ -5,12 +5,21 @@ import gc
 import logging
 
 import pytest
+from autogen_agentchat.agents import AssistantAgent
 from autogen_agentchat.base import TaskResult
 from autogen_agentchat.conditions import MaxMessageTermination
+from autogen_agentchat.messages import ModelClientStreamingChunkEvent
 from autogen_agentchat.teams import RoundRobinGroupChat
 from autogen_core import CancellationToken
+from autogen_core.models import UserMessage
+from autogen_ext.models.replay import ReplayChatCompletionClient
 
 import orchtrace_otel as orchtrace
+
+
+def _words() -> ReplayChatCompletionClient:
+    """A model whose stream is three words and the answer."""
+    return ReplayChatCompletionClient(["one two three"])
 
 
 def _team(plain, *acts, **kwargs) -> RoundRobinGroupChat:
@@ -105,6 +114,66 @@ def test_stream_that_is_dropped_ends(traced, plain) -> None:
 
     asyncio.run(drop())
     assert _stop(traced.trace)[0] == "consumer_closed"
+
+
+def test_model_stream_that_a_decorated_function_breaks_off_ends_there(traced) -> None:
+    """Its turn is cancelled before the function returns; the event loop closes it too late."""
+
+    @orchtrace.agent("reader")
+    async def reader(client) -> str:
+        async for chunk in client.create_stream([UserMessage(content="go", source="user")]):
+            return chunk
+        return ""
+
+    assert asyncio.run(reader(_words())) == "one "
+    assert traced.trace.flags == ("tokens_unknown",)
+    assert [turn.status for turn in traced.trace.turns] == ["cancelled"]
+    returned = next(event for event in traced.trace.events if event.verb == "return")
+    assert returned["turns"] == [turn.id for turn in traced.trace.turns]
+
+
+def test_agent_whose_stream_a_decorated_function_breaks_off_is_in_its_run(traced, read) -> None:
+    """So is the turn that it was in; the work was missing."""
+
+    @orchtrace.agent("outer")
+    async def outer(agent) -> None:
+        async for item in agent.run_stream(task="go"):
+            if isinstance(item, ModelClientStreamingChunkEvent):
+                break
+
+    async def drop() -> None:
+        agent = AssistantAgent("inner", _words(), model_client_stream=True)
+        await outer(agent)
+        await asyncio.sleep(0)  # the loop closes the stream
+
+    asyncio.run(drop())
+    assert read.outline(traced.trace) == [
+        "0 user begin orchestrator",
+        "1 orchestrator spawn outer <- spawn 0",
+        "2 outer spawn inner <- spawn 1",
+        "3 inner return outer (cancelled)",
+        "4 outer return orchestrator <- return 3",
+        "5 orchestrator stop <- return 4",
+    ]
+    assert [(turn.agent, turn.status) for turn in traced.trace.turns] == [("inner", "cancelled")]
+
+
+def test_model_stream_that_is_handed_on_is_open_until_it_is_read(traced) -> None:
+    """A function that gives its stream to its caller has not broken it off."""
+
+    @orchtrace.agent("asker")
+    async def asker(client):
+        stream = client.create_stream([UserMessage(content="go", source="user")])
+        return await anext(stream), stream
+
+    @orchtrace.agent("reader")
+    async def reader(client) -> list[object]:
+        first, stream = await asker(client)
+        return [first] + [chunk async for chunk in stream]
+
+    *chunks, result = asyncio.run(reader(_words()))
+    assert "".join(chunks) == result.content == "one two three"
+    assert [(turn.agent, turn.status) for turn in traced.trace.turns] == [("asker", "ok")]
 
 
 def test_consumer_that_leaves_with_the_result_has_seen_the_end(traced, plain) -> None:

@@ -11,7 +11,8 @@ from __future__ import annotations
 import uuid
 import weakref
 from collections.abc import Callable, MutableMapping
-from contextvars import Token
+from contextlib import suppress
+from contextvars import ContextVar, Token
 from types import BuiltinFunctionType
 from typing import Any, Final, NamedTuple
 
@@ -44,6 +45,7 @@ from orchtrace_otel.spans import (
 ORCHESTRATOR: Final = "orchestrator"
 
 _PLACE: Final = create_key("orchtrace-autogen-place")
+_TAKEN: Final[ContextVar[list[str] | None]] = ContextVar("orchtrace-autogen-taken", default=None)
 _MOST_LEAVES: Final = 100
 
 IDLE: Final = Stop("information_complete", "idle")
@@ -399,6 +401,39 @@ class CoreHooks:
         finally:
             self._drop(runtime)
 
+    def take(self, wrapped: Any, runtime: Any, args: Any, kwargs: Any) -> Any:
+        """Let go of a message that an intervention handler of the host's drops."""
+        work = wrapped(*args, **kwargs)
+        return self._take(work, runtime) if f.may_drop(runtime) else work
+
+    async def _take(self, work: Any, runtime: Any) -> Any:
+        taken: list[str] = []
+        token = _TAKEN.set(taken)
+        try:
+            result = await work
+        finally:
+            with suppress(ValueError):  # a loop that is thrown away is closed elsewhere
+                _TAKEN.reset(token)
+        self._taken(runtime, taken)
+        return result
+
+    @guarded
+    def _taken(self, runtime: Any, taken: list[str]) -> None:
+        """Let go of a message that was taken and is in nobody's hands: it would be by now."""
+        for message_id in taken:
+            message = (self._table(runtime) or {}).get(message_id)
+            if message is not None and not message.is_begun:
+                self._forget(runtime, message_id)
+
+    @staticmethod
+    def offered(wrapped: Any, _module: Any, args: Any, kwargs: Any) -> Any:
+        """Note which message a step of a runtime takes, as it offers it to the first handler."""
+        made = wrapped(*args, **kwargs)
+        taken = _TAKEN.get()
+        if taken is not None and not taken:
+            taken.append(made.message_id)
+        return made
+
     def step(self, wrapped: Any, runtime: Any, args: Any, kwargs: Any) -> Any:
         """Let go of the rest where a step that the host takes by hand raises a handler's error."""
         return self._step(wrapped(*args, **kwargs), runtime)
@@ -437,12 +472,19 @@ def _without_frames(error: BaseException) -> BaseException:
     """Return an error that says what `error` does, and holds nobody's variables.
 
     Of the host's class, but made by Python's own: the host's may want more than its words.
+    Errors that it was made of, as groups are, hold frames too.
     """
     kind = type(error)
     makers = (vars(base).get("__new__") for base in kind.__mro__)
     make: Any = next(one for one in makers if isinstance(one, BuiltinFunctionType))
-    made: BaseException = make(kind, *error.args)
+    made: BaseException = make(kind, *map(_bare, error.args))
     return made
+
+
+def _bare(given: Any) -> Any:
+    if isinstance(given, BaseException):
+        return _without_frames(given)
+    return type(given)(map(_bare, given)) if type(given) in (list, tuple) else given
 
 
 def _let_go(message: Sent, stop: Stop | None) -> None:

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import autogen_agentchat.teams._group_chat._events as events
 import autogen_agentchat.teams._group_chat._magentic_one._magentic_one_orchestrator as magentic
+import autogen_core._single_threaded_agent_runtime as runtime
 from autogen_agentchat.agents import AssistantAgent, BaseChatAgent, UserProxyAgent
 from autogen_agentchat.base import Response, TaskResult, Team, TerminatedException
 from autogen_agentchat.messages import BaseChatMessage, HandoffMessage
@@ -69,6 +70,7 @@ __all__ = [
     "UserProxyAgent",
     "Workbench",
     "magentic",
+    "runtime",
 ]
 
 MagenticOneOrchestrator = magentic.MagenticOneOrchestrator
@@ -107,6 +109,11 @@ def is_one(message: object, kinds: Collection[type[Any]]) -> bool:
 def team_id(team: BaseGroupChat) -> str:
     """Return what is the key of every agent of a team's runtime."""
     return team._team_id  # noqa: SLF001 - see the top
+
+
+def may_drop(runtime: SingleThreadedAgentRuntime) -> bool:
+    """Return whether a runtime asks handlers of the host's before it hands a message out."""
+    return runtime._intervention_handlers is not None  # noqa: SLF001 - see the top
 
 
 def is_embedded(team: BaseGroupChat) -> bool:

@@ -101,6 +101,8 @@ class Hooks:
         patches.wrap(f.SingleThreadedAgentRuntime, "_process_publish", core.process)
         patches.wrap(f.SingleThreadedAgentRuntime, "_process_send", core.process)
         patches.wrap(f.SingleThreadedAgentRuntime, "process_next", core.step)
+        patches.wrap(f.SingleThreadedAgentRuntime, "_process_next", core.take)
+        patches.wrap(f.runtime, "MessageContext", core.offered)
         patches.wrap(f.SingleThreadedAgentRuntime, "stop", runtime.stop)
         patches.wrap(f.SingleThreadedAgentRuntime, "stop_when", core.stop)
         patches.wrap(f.SingleThreadedAgentRuntime, "stop_when_idle", core.stop)

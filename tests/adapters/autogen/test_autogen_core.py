@@ -374,20 +374,49 @@ def test_runtime_that_is_gone_ends_what_nobody_will_handle(traced) -> None:
 
 
 def test_runtime_that_is_given_up_before_it_is_idle_drops_what_it_has_not_begun(traced) -> None:
-    """AutoGen counts a dropped message as one that is still to be handled, and waits for ever."""
-
-    class Censor(DefaultInterventionHandler):
-        async def on_publish(self, message: object, *, message_context: MessageContext) -> object:
-            return DropMessage
+    """A handler of the host's that thinks for long holds all messages up."""
 
     async def tell() -> None:
+        thought = asyncio.Event()
+
+        class Censor(DefaultInterventionHandler):
+            async def on_publish(self, message: object, *, message_context: object) -> object:
+                await thought.wait()
+                return message
+
         runtime = await _office(intervention_handlers=[Censor()])
         await runtime.publish_message(Note("secret"), TopicId("news", "default"))
         with pytest.raises(asyncio.TimeoutError):
             await asyncio.wait_for(runtime.stop_when_idle(), 0.01)
+        assert traced.trace.stop["stop_detail"] == "runtime stopped"
+        thought.set()
 
     asyncio.run(tell())
-    assert traced.trace.stop["stop_detail"] == "runtime stopped"
+
+
+@pytest.mark.parametrize("by_hand", [False, True])
+def test_published_message_that_an_intervention_drops_ends_its_run(traced, by_hand) -> None:
+    """At once, though the runtime serves on."""
+
+    class Censor(DefaultInterventionHandler):
+        async def on_publish(self, message: object, *, message_context: MessageContext) -> object:
+            return DropMessage if message == Note("secret") else message
+
+    async def tell() -> None:
+        runtime = await _office(intervention_handlers=[Censor()])
+        if by_hand:
+            await runtime.stop()
+        for text in ("secret", "fine"):
+            await runtime.publish_message(Note(text), TopicId("news", "default"))
+        for _ in range(2):
+            await (runtime.process_next() if by_hand else asyncio.sleep(0.01))
+        await asyncio.sleep(0.01)
+        assert [trace.stop["stop_detail"] for trace in traced.traces] == ["idle", "idle"]
+        assert sorted(len(_who_asked_whom(trace)) for trace in traced.traces) == [0, 2]
+        if not by_hand:
+            await runtime.stop()
+
+    asyncio.run(tell())
 
 
 class ParticularError(LookupError):
@@ -401,11 +430,24 @@ class ParticularError(LookupError):
         self.why = why
 
 
-async def _fails() -> str:
+async def _fails(_held: object) -> str:
     raise ParticularError("no", why="so")
 
 
-async def _waits() -> str:
+async def _fails_in_a_group(held: object) -> str:
+    async with asyncio.TaskGroup() as group:
+        group.create_task(_fails(held))
+    return "never"
+
+
+async def _fails_of_another(held: object) -> str:
+    try:
+        return await _fails(held)
+    except LookupError as error:
+        raise RuntimeError(error) from None
+
+
+async def _waits(_held: object) -> str:
     await asyncio.sleep(60)
     return "late"
 
@@ -413,27 +455,30 @@ async def _waits() -> str:
 @pytest.mark.parametrize("around", ["nothing", "a team of our own"])
 @pytest.mark.parametrize(
     ("then", "reason", "detail"),
-    [(_fails, "error", "ParticularError"), (_waits, "cancelled", "CancelledError")],
+    [
+        (_fails, "error", "ParticularError"),
+        (_fails_in_a_group, "error", "ExceptionGroup"),
+        (_fails_of_another, "error", "RuntimeError"),
+        (_waits, "cancelled", "CancelledError"),
+    ],
 )
-def test_an_error_keeps_no_runtime_whose_messages_were_dropped(
+def test_an_error_keeps_no_runtime_whose_messages_nobody_handles(
     traced, then, reason, detail, around
 ) -> None:
     """A failed task holds its error's frames; the run ends with its runtime all the same."""
 
-    class Censor(DefaultInterventionHandler):
-        async def on_publish(self, message: object, *, message_context: MessageContext) -> object:
-            return DropMessage
+    gone: list[weakref.ref[object]] = []
 
     class Teller(RoutedAgent):
         @message_handler
         async def on_note(self, message: Note, ctx: MessageContext) -> str:
-            await self.publish_message(message, TopicId("news", "default"))
-            return await then()
-
-    gone: list[weakref.ref[object]] = []
+            never = SingleThreadedAgentRuntime()
+            gone.append(weakref.ref(never))
+            await never.publish_message(message, TopicId("news", "default"))
+            return await then(never)
 
     async def request() -> None:
-        runtime = await _office(intervention_handlers=[Censor()])
+        runtime = await _office()
         gone.append(weakref.ref(runtime))
         await Teller.register(runtime, "teller", lambda: Teller("teller"))
         await runtime.send_message(Note("x"), AgentId("teller", "default"))
@@ -448,7 +493,7 @@ def test_an_error_keeps_no_runtime_whose_messages_were_dropped(
 
     asyncio.run(serve())
     gc.collect()
-    assert gone[0]() is None
+    assert [one() for one in gone] == [None, None]
     assert traced.trace.stop["stop_reason"] == reason
     assert traced.trace.stop["stop_detail"].endswith(detail)
 

@@ -360,11 +360,11 @@ class Pipeline(SpanProcessor):
         opened = None if own is None else self._owners.pop(own.span_id, None)
         if own is None or opened is None:
             return
-        opened.waiting -= 1
         found = foreign_attributes(span.attributes or {})
         if opened.run.watcher is not None:
             opened.run.watcher.spent(found)
         opened.keep(_record(span, span.end_time or 0, found))
+        opened.waiting -= 1  # not before: the run may end meanwhile, without it
 
     def _let_go(self, opened: _Open) -> None:
         """Stop following a run, and waiting for spans of others that are open in it still."""

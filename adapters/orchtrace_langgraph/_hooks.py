@@ -20,7 +20,13 @@ from orchtrace_langgraph._handoffs import gave, hand_over
 from orchtrace_langgraph._retries import RESET, RETRY, Retries
 from orchtrace_langgraph._tasks import Task
 from orchtrace_langgraph._tools import arun_tool, run_tool
-from orchtrace_langgraph._turns import astart_model, end_model, fail_model, start_model
+from orchtrace_langgraph._turns import (
+    agenerate,
+    astart_model,
+    end_model,
+    fail_model,
+    start_model,
+)
 from orchtrace_otel import spans
 from orchtrace_otel._guard import guarded, warn_once
 from orchtrace_otel.adapter import Patches, Wrapper
@@ -295,6 +301,7 @@ HOOKS: Final[tuple[tuple[str, str, Wrapper, bool], ...]] = (
     (f"{_CALLBACKS}:AsyncCallbackManager", "on_llm_start", astart_model, False),
     (f"{_CALLBACKS}:AsyncCallbackManagerForLLMRun", "on_llm_end", end_model, False),
     (f"{_CALLBACKS}:AsyncCallbackManagerForLLMRun", "on_llm_error", fail_model, False),
+    ("langchain_core.language_models:BaseChatModel", "agenerate", agenerate, False),
 )
 
 # The loop has these in hand while it runs: a run ends though the hooks were taken out meanwhile.

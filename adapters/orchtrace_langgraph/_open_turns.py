@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
@@ -32,8 +33,15 @@ turns: Final[dict[UUID, Turn]] = {}
 """LLM calls that are open, by LangChain's id."""
 
 
+BEGUN: Final[ContextVar[list[UUID] | None]] = ContextVar("orchtrace_langgraph_begun", default=None)
+"""LLM calls that began in the method of a model that runs here."""
+
+
 def note(run_id: UUID, turn: Turn) -> None:
     """Note an LLM call that begins."""
+    begun = BEGUN.get()
+    if begun is not None:
+        begun.append(run_id)
     task = turn.task
     if task is not None:
         if task.turns is None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, cast
 from uuid import UUID
 
@@ -18,7 +19,7 @@ from opentelemetry import context as otel_context
 from orchtrace_langgraph import _callbacks
 from orchtrace_langgraph._beside import context_in
 from orchtrace_langgraph._content import fields, turn_closes, turn_opens
-from orchtrace_langgraph._open_turns import Turn, note, take, turns
+from orchtrace_langgraph._open_turns import BEGUN, Turn, give_up, note, take, turns
 from orchtrace_langgraph._tasks import CURRENT
 from orchtrace_otel import attributes as a
 from orchtrace_otel import spans
@@ -120,6 +121,22 @@ def fail_model(
     if manager.run_id in turns:
         _end(manager.run_id, None, args[0] if args else kwargs.get("error"))
     return wrapped(*args, **kwargs)
+
+
+async def agenerate(
+    wrapped: Callable[..., Any], _: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Any:
+    """Wrap `BaseChatModel.agenerate`: where that is cancelled, LangChain tells no one."""
+    begun: list[UUID] = []
+    before = BEGUN.set(begun)
+    try:
+        return await wrapped(*args, **kwargs)
+    except BaseException:
+        give_up(begun)
+        raise
+    finally:
+        with suppress(ValueError):  # thrown away, it is closed wherever that happens
+            BEGUN.reset(before)
 
 
 @guarded

@@ -82,16 +82,20 @@ class Interval:
         is_apart = a.ACTIVATION in attributes
         if parent is not None and is_apart:
             context = _in_one_trace(parent, context, attributes, links)
-        self.span = span = run.tracing.tracer.start_span(
-            name, context=context, attributes=attributes, links=links, start_time=run.now()
-        )
+        run.open_spans += 1  # first of all: the run may end meanwhile, in another thread
+        try:
+            self.span = span = run.tracing.tracer.start_span(
+                name, context=context, attributes=attributes, links=links, start_time=run.now()
+            )
+        except BaseException:  # a processor of the host's, or an interrupt
+            run.open_spans -= 1
+            raise
         try:
             self._span_context = span_context = span.get_span_context()
             self.span_id = span_context.span_id.to_bytes(8, "big").hex()  # faster than a format
             self.run = run
             self.parent = parent
             self.is_closed = False
-            run.open_spans += 1
             self._written = attributes
             self._parent_context = context
             self._link: Link | None = None
@@ -243,10 +247,10 @@ class Interval:
         finally:  # it may ask the host's code, and an interrupt may come there
             span = self.span
             end_span(span, end)
-            run.open_spans -= 1
             followed = run.followed
             if followed is not None:
                 followed.ended(span)
+                run.open_spans -= 1  # not before: the run may end meanwhile, without it
             elif run.is_closed and run.is_recording and "given_up" not in run.flags:
                 observer = run.tracing.observer
                 if observer is not None:

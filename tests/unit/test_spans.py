@@ -19,6 +19,7 @@ import orchtrace_otel as orchtrace
 from orchtrace_otel import attributes as a
 from orchtrace_otel import spans
 from orchtrace_otel.model import EDGE_TYPES
+from orchtrace_otel.pipeline import _Open
 from orchtrace_otel.rewards import MEASURES
 from orchtrace_otel.spans import Tracing
 from orchtrace_otel.testing import Captured, capture
@@ -498,3 +499,43 @@ def test_spans_that_are_open_when_the_run_stops_are_flagged_and_counted() -> Non
         thread.join()
     assert captured.trace.flags == ("open_spans",)
     assert dict(captured.pipeline.losses) == {"late_spans": 1}
+
+
+@pytest.mark.parametrize("moment", ["begins", "ends"])
+def test_a_span_counts_as_open_from_before_it_begins_until_it_is_kept(
+    monkeypatch: pytest.MonkeyPatch, moment: str
+) -> None:
+    """A run that stops in between, in another thread, says that something was going on."""
+    gate, reached = threading.Event(), threading.Event()
+
+    def wait_in(thread: threading.Thread) -> None:
+        if threading.current_thread() is thread:
+            reached.set()
+            gate.wait(30)
+
+    class Waits(SpanProcessor):
+        def on_start(self, span: Any, parent_context: Any = None) -> None:
+            if moment == "begins":
+                wait_in(thread)
+
+    keep = vars(_Open)["ended"]
+
+    def keeps(opened: Any, span: object) -> None:
+        if moment == "ends":
+            wait_in(thread)
+        keep(opened, span)
+
+    monkeypatch.setattr(_Open, "ended", keeps)
+    thread = threading.Thread(target=orchtrace.agent(lambda: None, name="slow"))
+
+    @orchtrace.team
+    def hasty() -> None:
+        thread.start()
+        reached.wait(30)
+
+    with recording(deterministic=False) as captured:
+        captured.provider.add_span_processor(Waits())
+        hasty()
+        gate.set()
+        thread.join()
+    assert "open_spans" in captured.trace.flags

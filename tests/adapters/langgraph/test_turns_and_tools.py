@@ -209,6 +209,34 @@ def test_a_stream_that_is_left_ends_its_turn(traced):
     assert turn.status == "cancelled"
 
 
+@pytest.mark.parametrize("is_inside", [False, True], ids=["agent", "node"])
+def test_a_call_that_is_given_up_ends_its_turn_there(traced, is_inside):
+    """LangChain tells nobody that an asynchronous call is cancelled, as by a limit of time."""
+
+    class Waits(Model):
+        async def _agenerate(self, *args, **kwargs):
+            await asyncio.Event().wait()
+
+    @orchtrace.agent
+    async def hurries():
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(Waits(responses=[]).ainvoke("hello"), 0.01)
+
+    async def node(state):
+        await hurries()
+        return {"log": ["done"]}
+
+    if is_inside:
+        run(node, is_async=True)
+    else:
+        asyncio.run(orchtrace.team(hurries)())
+    (turn,) = traced.trace.turns
+    assert turn.status == "cancelled"
+    (agent,) = [s for s in traced.spans if s.attributes.get(a.AGENT_NAME) == "hurries"][:1]
+    (chat,) = [s for s in traced.spans if s.name.startswith("chat")]
+    assert chat.end_time <= agent.end_time
+
+
 @pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])
 @pytest.mark.parametrize("is_inside", [False, True], ids=["node", "graph"])
 def test_a_call_that_goes_on_after_its_node_keeps_its_tokens(traced, is_async, is_inside):

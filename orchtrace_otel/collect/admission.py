@@ -26,6 +26,7 @@ class Bounds:
 
     Attributes:
         request_bytes: Of one request, compressed and not.
+        request_items: Spans or log records of one request, with what stands around them.
         span_bytes: Of one span, encoded; larger ones are rejected.
         span_attributes: Of one span; a span with more is rejected.
         span_links: Of one span; a span with more is rejected.
@@ -40,6 +41,7 @@ class Bounds:
     """
 
     request_bytes: int = 32 * 2**20
+    request_items: int = 200_000
     span_bytes: int = 2**20
     span_attributes: int = 2_000
     span_links: int = 5_000

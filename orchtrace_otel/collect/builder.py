@@ -13,10 +13,11 @@ from typing import Final
 from orchtrace_otel.collect.admission import Bounds
 from orchtrace_otel.collect.archive import Archive
 from orchtrace_otel.collect.closing import Closer
-from orchtrace_otel.collect.parts import Part, Rejected, parts_of
+from orchtrace_otel.collect.parts import UNBOUNDED, Part, Rejected, parts_of
 from orchtrace_otel.collect.runs import OpenRuns, OpenTrace
 from orchtrace_otel.collect.spool import LOGS, SPANS, Record, Spool
-from orchtrace_otel.collect.verdicts import Verdict, parse, verdicts
+from orchtrace_otel.collect.verdicts import Verdict
+from orchtrace_otel.collect.verdicts import read as read_verdicts
 from orchtrace_otel.collect.writing import Accepted
 
 _logger = logging.getLogger("orchtrace_otel")
@@ -111,7 +112,7 @@ class Builder:
         for record in records:
             content: list[Part] | list[Verdict]
             if record.kind == LOGS:
-                content = verdicts(parse(record.payload), Rejected())
+                content, _ = read_verdicts(record.payload, UNBOUNDED, Rejected())
             else:
                 content = list(parts_of(record.payload))
             self._absorb(Accepted(record.segment, content, 0), time.monotonic())

@@ -118,20 +118,17 @@ class Intake:
         rejected = Rejected()
         # Those in JSON wait for one another, whole.
         with self.in_flight.of(max(len(body) - sent, 0)):
-            request = await self._request(signal, body, rejected, is_json=is_json)
-        if signal == "traces":
-            kind, payload, content = self._traces(request, None if is_json else body, rejected)
-        else:
-            kind, payload, content = self._logs(request, rejected)
+            if is_json:
+                body = await self._from_json(signal, body, rejected)
+        take = self._traces if signal == "traces" else self._logs
+        kind, payload, content = take(body, rejected)
         if content:
             await self._write(kind, payload, content)
         return Answer(rejected.count, rejected.message)
 
-    def _traces(
-        self, request: Any, body: bytes | None, rejected: Rejected
-    ) -> tuple[int, bytes, list[Any]]:
+    def _traces(self, body: bytes, rejected: Rejected) -> tuple[int, bytes, list[Any]]:
         taken: list[Part] = []
-        for part in parts.cut(request, self.bounds, rejected):
+        for part in parts.cut(body, self.bounds, rejected):
             why = self._refuse(part)
             if why is None:
                 taken.append(part)
@@ -139,31 +136,29 @@ class Intake:
                 rejected.add(why, len(part.marks))
         self._metrics.count("spans", "accepted", parts.span_count(taken))
         self._metrics.count("spans", "rejected", rejected.count)
-        if body is None or rejected.count:
+        if rejected.count:
             body = b"".join(part.data for part in taken)
         self._metrics.count("bytes", by=len(body))
         return spool.SPANS, body, taken
 
-    def _logs(self, request: Any, rejected: Rejected) -> tuple[int, bytes, list[Any]]:
-        found = verdicts.verdicts(request, rejected)
+    def _logs(self, body: bytes, rejected: Rejected) -> tuple[int, bytes, list[Any]]:
+        found, body = verdicts.read(body, self.bounds, rejected)
         self._metrics.count("log_records", "accepted", len(found))
         self._metrics.count("log_records", "rejected", rejected.count)
-        return spool.LOGS, request.SerializeToString() if found else b"", found
+        return spool.LOGS, body, found
 
-    async def _request(
-        self, signal: Signal, body: bytes, rejected: Rejected, *, is_json: bool
-    ) -> Any:
-        """Read a body, JSON on another thread, for it takes long, and one at a time.
+    async def _from_json(self, signal: Signal, body: bytes, rejected: Rejected) -> bytes:
+        """Read a body in JSON on another thread, for it takes long, and one at a time.
 
         It becomes ten times as large meanwhile, and several at once are read no faster.
         """
-        if not is_json:
-            return parts.parse(body) if signal == "traces" else verdicts.parse(body)
         from orchtrace_otel.collect import json_bodies  # noqa: PLC0415 - rarely sent
 
         read = json_bodies.read_traces if signal == "traces" else json_bodies.read_logs
         async with self._reading:
-            return await asyncio.to_thread(read, body, rejected)
+            return await asyncio.to_thread(
+                lambda: read(body, rejected, self.bounds.request_items).SerializeToString()
+            )
 
     async def _write(self, kind: int, payload: bytes, content: list[Any]) -> None:
         loop = asyncio.get_running_loop()

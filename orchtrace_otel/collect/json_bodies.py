@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import sys
 from collections.abc import Callable, Iterable
 from typing import Any, Final, cast
 
@@ -17,49 +18,61 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 from orchtrace_otel.collect.admission import RefusedError
 from orchtrace_otel.collect.parts import Rejected
+from orchtrace_otel.collect.undecoded import too_many
 from orchtrace_otel.model import Json
 from orchtrace_otel.otlp import parse_json
 
 _IDS: Final = ("traceId", "spanId", "parentSpanId", "trace_id", "span_id", "parent_span_id")
 _WRONG: Final = (AttributeError, LookupError, ParseError, RecursionError, TypeError, ValueError)
 
-
-def read_traces(body: bytes, rejected: Rejected) -> Any:
-    """Read an `ExportTraceServiceRequest` in JSON.
-
-    Raises:
-        RefusedError: If it is none.
-    """
-    return _read(
-        body, rejected, ExportTraceServiceRequest, ("resourceSpans", "scopeSpans", "spans")
-    )
+_BRACKETS: Final = 20
+"""How many objects and arrays there may be for each span that may be; each takes memory."""
 
 
-def read_logs(body: bytes, rejected: Rejected) -> Any:
-    """Read an `ExportLogsServiceRequest` in JSON.
+def read_traces(body: bytes, rejected: Rejected, most: int = sys.maxsize) -> Any:
+    """Read an `ExportTraceServiceRequest` in JSON of at most so many spans.
 
     Raises:
         RefusedError: If it is none.
     """
-    return _read(
-        body, rejected, ExportLogsServiceRequest, ("resourceLogs", "scopeLogs", "logRecords")
-    )
+    names = ("resourceSpans", "scopeSpans", "spans")
+    return _read(body, rejected, ExportTraceServiceRequest, names, most)
+
+
+def read_logs(body: bytes, rejected: Rejected, most: int = sys.maxsize) -> Any:
+    """Read an `ExportLogsServiceRequest` in JSON of at most so many log records.
+
+    Raises:
+        RefusedError: If it is none.
+    """
+    names = ("resourceLogs", "scopeLogs", "logRecords")
+    return _read(body, rejected, ExportLogsServiceRequest, names, most)
 
 
 def _read(
-    body: bytes, rejected: Rejected, kind: Callable[[], Any], names: tuple[str, str, str]
+    body: bytes,
+    rejected: Rejected,
+    kind: Callable[[], Any],
+    names: tuple[str, str, str],
+    most: int,
 ) -> Any:
     outer, middle, inner = names
+    left = most
+    if body.count(b"{") + body.count(b"[") > _BRACKETS * most:
+        raise too_many(most)
     request = kind()
     try:
         given: Json = parse_json(body)
         resources = _listed(given, outer)
         for resource in resources:
-            scopes = [(scope, scope.pop(inner, None)) for scope in _listed(resource, middle)]
+            scopes = [scope.pop(inner, None) or () for scope in _listed(resource, middle)]
+            left -= 1 + sum(1 + len(items) for items in scopes)
+            if left < 0:
+                raise too_many(most)
             of_resource = _parse({outer: [resource]}, kind())
             request.MergeFrom(of_resource)
             made = getattr(request, _snake(outer))[-1]
-            for place, (_, items) in enumerate(scopes):
+            for place, items in enumerate(scopes):
                 scope = getattr(made, _snake(middle))[place]
                 _fill(getattr(scope, _snake(inner)), items, rejected)
     except _WRONG as error:
@@ -81,8 +94,8 @@ def _listed(of: Json, name: str) -> list[Json]:
     return cast("list[Json]", held)
 
 
-def _fill(into: Any, items: Iterable[Any] | None, rejected: Rejected) -> None:
-    for item in items or ():
+def _fill(into: Any, items: Iterable[Any], rejected: Rejected) -> None:
+    for item in items:
         added = into.add()
         try:
             _parse(_with_ids(item), added)

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 from orchtrace_otel import attributes as a
 from orchtrace_otel.collect.admission import RefusedError
 from orchtrace_otel.collect.json_bodies import read_logs
-from orchtrace_otel.collect.parts import Rejected
-from orchtrace_otel.collect.verdicts import is_evaluation, verdicts
+from orchtrace_otel.collect.parts import UNBOUNDED, Rejected
+from orchtrace_otel.collect.verdicts import is_evaluation, read
 from orchtrace_otel.tables.reading import Bad, Late
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def late_rewards(line: bytes, where: str) -> Iterator[Late | Bad]:
         return
     for scope in (scope for resource in request.resource_logs for scope in resource.scope_logs):
         _keep_evaluations(scope.log_records)
-    for verdict in verdicts(request, rejected):
+    for verdict in read(request.SerializeToString(), UNBOUNDED, rejected)[0]:
         if verdict.run_id:
             yield Late(verdict.run_id, verdict.reward)
         else:

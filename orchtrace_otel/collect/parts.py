@@ -11,9 +11,11 @@ from typing import Any, Final
 
 from google.protobuf.message import DecodeError
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans, ScopeSpans, Span
 
 from orchtrace_otel import attributes as a
 from orchtrace_otel.collect.admission import Bounds, RefusedError
+from orchtrace_otel.collect.undecoded import Undecoded
 from orchtrace_otel.otlp import root_of
 
 _TRACE_ID: Final = 16
@@ -77,47 +79,50 @@ class Rejected:
         self.message = self.message or why
 
 
-def parse(body: bytes) -> Any:
-    """Read an `ExportTraceServiceRequest` in protobuf; raises as `parsed` does."""
-    return parsed(ExportTraceServiceRequest, body)
-
-
-def parsed(kind: Any, body: bytes) -> Any:
-    """Read a request of a kind in protobuf.
+def parsed(kind: Any, data: bytes) -> Any:
+    """Read a message of a kind in protobuf.
 
     Raises:
         RefusedError: If it is none.
     """
-    request = kind()
+    message = kind()
     try:
-        request.ParseFromString(body)
+        message.ParseFromString(data)
     except DecodeError:
-        msg = f"a body must be an {kind.__name__}, came {len(body)} bytes that are none"
+        name = kind.DESCRIPTOR.name
+        msg = f"a body must be whole and valid, came a {name} of {len(data)} bytes that are none"
         raise RefusedError(msg, "invalid") from None
-    return request
+    return message
 
 
-def cut(request: Any, bounds: Bounds, rejected: Rejected) -> list[Part]:
+def cut(body: bytes, bounds: Bounds, rejected: Rejected) -> list[Part]:
     """Cut a request by OTel trace.
 
     Args:
-        request: An `ExportTraceServiceRequest`.
-        bounds: What a span may hold.
+        body: An `ExportTraceServiceRequest` in protobuf.
+        bounds: What it and a span may hold.
         rejected: Where to say what was left out.
 
     Raises:
-        RefusedError: If the parts, each with its resource and scope, are too much together.
+        RefusedError: If it is none, or the parts, each with its resource and scope, are too
+            much together.
     """
     found: dict[bytes, Part] = {}
     pieces: dict[bytes, list[bytes]] = {}
     room = _MOST_TIMES * bounds.request_bytes
-    for resource in request.resource_spans:
-        head = _head(resource, resource.resource if resource.HasField("resource") else None)
-        for scope in resource.scope_spans:
-            inner = _head(scope, scope.scope if scope.HasField("scope") else None)
+    kind: Any = ExportTraceServiceRequest
+    request = Undecoded(body, kind.DESCRIPTOR.name, bounds.request_items)
+    resources, around = request.split(0, len(body), 1)
+    parsed(kind, around)
+    for of_resource in resources:
+        scopes, around = request.split(*of_resource, 2)
+        head = _head(ResourceSpans, around, bounds)
+        for of_scope in scopes:
+            given, around = request.split(*of_scope, 2)
+            inner = _head(ScopeSpans, around, bounds)
             spans: dict[bytes, list[bytes]] = {}
-            for span in scope.spans:
-                _take(span, spans, found, bounds, rejected)
+            for begin, end in given:
+                _take(body[begin:end], spans, found, bounds, rejected)
             room -= (len(head) + len(inner)) * len(spans) + sum(map(_size, spans.values()))
             if room < 0:
                 msg = (
@@ -125,8 +130,8 @@ def cut(request: Any, bounds: Bounds, rejected: Rejected) -> list[Part]:
                 )
                 raise RefusedError(msg, "too_large")
             for trace_id, encoded in spans.items():
-                of_scope = _field(2, inner + b"".join(encoded))
-                pieces.setdefault(trace_id, []).append(_field(1, head + of_scope))
+                taken = field(2, inner + b"".join(encoded))
+                pieces.setdefault(trace_id, []).append(field(1, head + taken))
     for trace_id, part in found.items():
         part.data = b"".join(pieces[trace_id])
     return list(found.values())
@@ -137,12 +142,16 @@ def _size(encoded: list[bytes]) -> int:
 
 
 def _take(
-    span: Any,
+    data: bytes,
     spans: dict[bytes, list[bytes]],
     found: dict[bytes, Part],
     bounds: Bounds,
     rejected: Rejected,
 ) -> None:
+    if len(data) > bounds.span_bytes:
+        rejected.add(f"a span must have at most {bounds.span_bytes} bytes, came {len(data)}")
+        return
+    span = parsed(Span, data)
     encoded: bytes = span.SerializeToString()
     fault = _fault(span, encoded, bounds)
     if fault is not None:
@@ -163,7 +172,7 @@ def _take(
     held = spans.get(trace_id)
     if held is None:
         held = spans[trace_id] = []
-    held.append(_field(2, encoded))
+    held.append(field(2, encoded))
 
 
 def _root_named_in(encoded: bytes) -> str | None:
@@ -185,13 +194,11 @@ def _fault(span: Any, encoded: bytes, bounds: Bounds) -> str | None:
         return f"a parent's span id must be 8 bytes or none, came {len(span.parent_span_id)}"
     # Counting costs little, but most spans are too small to hold too much.
     if len(encoded) > bounds.span_links:
-        return _oversize(span, encoded, bounds)
+        return _oversize(span, bounds)
     return None
 
 
-def _oversize(span: Any, encoded: bytes, bounds: Bounds) -> str | None:
-    if len(encoded) > bounds.span_bytes:
-        return f"a span must have at most {bounds.span_bytes} bytes, came {len(encoded)}"
+def _oversize(span: Any, bounds: Bounds) -> str | None:
     if len(span.links) > bounds.span_links:
         return f"a span must have at most {bounds.span_links} links, came {len(span.links)}"
     if len(span.attributes) > bounds.span_attributes:
@@ -200,14 +207,16 @@ def _oversize(span: Any, encoded: bytes, bounds: Bounds) -> str | None:
     return None
 
 
-def _head(message: Any, inner: Any) -> bytes:
-    """Encode what stands around spans: the resource or scope, and its schema."""
-    head = b"" if inner is None else _field(1, inner.SerializeToString())
-    url: str = message.schema_url
-    return head + _field(3, url.encode()) if url else head
+def _head(kind: Any, around: bytes, bounds: Bounds) -> bytes:
+    """Check what stands around spans: the resource or scope, and its schema."""
+    if len(around) > bounds.span_bytes:
+        msg = f"a resource or scope must have at most {bounds.span_bytes} bytes, came {len(around)}"
+        raise RefusedError(msg, "too_large")
+    encoded: bytes = parsed(kind, around).SerializeToString() if around else b""
+    return encoded
 
 
-def _field(number: int, payload: bytes) -> bytes:
+def field(number: int, payload: bytes) -> bytes:
     """Encode a field of length-delimited kind."""
     size = len(payload)
     head = bytearray((number << 3 | 2,))
@@ -228,11 +237,12 @@ def parts_of(body: bytes) -> Iterator[Part]:
 
     It was acknowledged, so no bound applies, were they set lower since.
     """
-    yield from cut(parse(body), _UNBOUNDED, Rejected())
+    yield from cut(body, UNBOUNDED, Rejected())
 
 
-_UNBOUNDED: Final = Bounds(
+UNBOUNDED: Final = Bounds(
     request_bytes=sys.maxsize,
+    request_items=sys.maxsize,
     span_bytes=sys.maxsize,
     span_attributes=sys.maxsize,
     span_links=sys.maxsize,

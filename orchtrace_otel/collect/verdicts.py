@@ -7,9 +7,12 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
+from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord, ResourceLogs, ScopeLogs
 
 from orchtrace_otel import attributes as a
-from orchtrace_otel.collect.parts import Rejected, parsed
+from orchtrace_otel.collect.admission import Bounds
+from orchtrace_otel.collect.parts import Rejected, field, parsed
+from orchtrace_otel.collect.undecoded import Undecoded
 from orchtrace_otel.model import Reward
 from orchtrace_otel.rewards.records import is_builtin_id
 
@@ -36,23 +39,38 @@ class Verdict:
     reward: Reward
 
 
-def parse(body: bytes) -> Any:
-    """Read an `ExportLogsServiceRequest` in protobuf; raises as `parts.parsed` does."""
-    return parsed(ExportLogsServiceRequest, body)
-
-
-def verdicts(request: Any, rejected: Rejected) -> list[Verdict]:
-    """Return the late rewards in a request.
+def read(body: bytes, bounds: Bounds, rejected: Rejected) -> tuple[list[Verdict], bytes]:
+    """Return the late rewards in a request, and a request of their log records alone.
 
     Measures and built-in rewards that a process tells as events are left out without a
     word: they are computed anew from the spans. Other log records are rejected.
+
+    Args:
+        body: An `ExportLogsServiceRequest` in protobuf.
+        bounds: What it may hold.
+        rejected: Where to say what was left out.
+
+    Raises:
+        RefusedError: If it is none.
     """
     found: list[Verdict] = []
-    for resource in request.resource_logs:
-        for scope in resource.scope_logs:
-            for record in scope.log_records:
-                _take(record, found, rejected)
-    return found
+    kept: list[bytes] = []
+    kind: Any = ExportLogsServiceRequest
+    request = Undecoded(body, kind.DESCRIPTOR.name, bounds.request_items)
+    resources, around = request.split(0, len(body), 1)
+    parsed(kind, around)
+    for of_resource in resources:
+        scopes, around = request.split(*of_resource, 2)
+        parsed(ResourceLogs, around)
+        for of_scope in scopes:
+            records, around = request.split(*of_scope, 2)
+            parsed(ScopeLogs, around)
+            for begin, end in records:
+                verdict = _verdict(body[begin:end], bounds, rejected)
+                if verdict is not None:
+                    found.append(verdict)
+                    kept.append(field(2, body[begin:end]))
+    return found, field(1, field(2, b"".join(kept))) if kept else b""
 
 
 def is_evaluation(record: Any) -> bool:
@@ -68,23 +86,26 @@ def _name(record: Any, facts: dict[str, Any]) -> Any:
     return record.event_name or facts.get("event.name")
 
 
-def _take(record: Any, found: list[Verdict], rejected: Rejected) -> None:
+def _verdict(data: bytes, bounds: Bounds, rejected: Rejected) -> Verdict | None:
+    if len(data) > bounds.span_bytes:
+        rejected.add(f"a log record must have at most {bounds.span_bytes} bytes, came {len(data)}")
+        return None
+    record = parsed(LogRecord, data)
     facts = _facts(record)
     if _name(record, facts) != a.EVALUATION_EVENT:
         rejected.add(
             f"a log record must be an event {a.EVALUATION_EVENT}; others are not kept here"
         )
-        return
+        return None
     if _is_computed_here(facts):
-        return
-    if record.ByteSize() > _MOST_BYTES:
+        return None
+    if len(data) > _MOST_BYTES:
         rejected.add(f"an evaluation must have at most {_MOST_BYTES} bytes")
-        return
+        return None
     fault, verdict = _read(record, facts)
     if verdict is None:
         rejected.add(fault)
-    else:
-        found.append(verdict)
+    return verdict
 
 
 def _is_computed_here(facts: dict[str, Any]) -> bool:

@@ -20,7 +20,7 @@ from orchtrace_otel import otlp, schema
 from orchtrace_otel.cli._files import superseded
 from orchtrace_otel.collect import builder as building
 from orchtrace_otel.collect.admission import Bounds
-from orchtrace_otel.collect.parts import Part, Rejected, cut, parse, parts_of
+from orchtrace_otel.collect.parts import Part, Rejected, cut, parts_of
 from orchtrace_otel.collect.runs import Closing
 from orchtrace_otel.collect.server import Collector, Options
 from orchtrace_otel.collect.spool import SPANS
@@ -241,7 +241,7 @@ def test_whatever_is_accepted_can_be_stored(changes: list[tuple[int, int]]) -> N
     for place, byte in changes:
         body[place] = byte
     parts: list[Part] = []
-    refusal(lambda: parts.extend(cut(parse(bytes(body)), Bounds(), Rejected())))
+    refusal(lambda: parts.extend(cut(bytes(body), Bounds(), Rejected())))
     with tempfile.TemporaryDirectory() as folder:
         steps = Steps(Path(folder))
         segment = steps.collector.spool.append([(SPANS, b"".join(part.data for part in parts))])
@@ -255,7 +255,7 @@ def test_whatever_is_accepted_can_be_stored(changes: list[tuple[int, int]]) -> N
 @pytest.mark.parametrize("start", [0, 2**63, 2**64 - 1])
 def test_a_root_of_any_time_can_be_stored(start: int, steps: Steps, tmp_path: Path) -> None:
     """Also one whose time SQLite has no integer for."""
-    request = parse(BODY)
+    request = ExportTraceServiceRequest.FromString(BODY)
     for span in request.resource_spans[0].scope_spans[0].spans:
         span.start_time_unix_nano = span.end_time_unix_nano = start
     body = request.SerializeToString()

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import random
+import resource
+import time
 from typing import Any
 
 import orjson
 import pytest
+from google.protobuf.message import DecodeError
 from hypothesis import given
 from hypothesis import strategies as st
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
@@ -15,8 +18,8 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from orchtrace_otel import otlp
 from orchtrace_otel.collect.admission import Bounds, RefusedError
 from orchtrace_otel.collect.json_bodies import read_logs, read_traces
-from orchtrace_otel.collect.parts import Part, Rejected, cut, parse, parts_of
-from orchtrace_otel.collect.verdicts import verdicts
+from orchtrace_otel.collect.parts import Part, Rejected, cut, field, parts_of
+from orchtrace_otel.collect.verdicts import read as read_verdicts
 from orchtrace_otel.testing import capture
 from tests.collecting import encoded, recorded, refusal, research
 
@@ -26,9 +29,14 @@ BOUNDS = Bounds()
 def cut_all(body: bytes) -> list[Part]:
     """Cut a body of which nothing is rejected."""
     rejected = Rejected()
-    found = cut(parse(body), BOUNDS, rejected)
+    found = cut(body, BOUNDS, rejected)
     assert (rejected.count, rejected.message) == (0, "")
     return found
+
+
+def from_json(body: bytes, rejected: Rejected) -> list[Part]:
+    """Cut a body in JSON."""
+    return cut(read_traces(body, rejected).SerializeToString(), BOUNDS, rejected)
 
 
 def test_each_part_holds_the_spans_of_one_trace_and_all_together_hold_all() -> None:
@@ -100,9 +108,69 @@ def test_a_resource_is_not_repeated_without_end() -> None:
     small = Bounds(request_bytes=1_000_000)
     assert request.ByteSize() < small.request_bytes / 10
     with pytest.raises(RefusedError) as caught:
-        cut(request, small, Rejected())
+        cut(request.SerializeToString(), small, Rejected())
     assert caught.value.why == "too_large"
-    assert len(cut(request, Bounds(), Rejected())) == 299
+    assert len(cut(request.SerializeToString(), Bounds(), Rejected())) == 299
+
+
+@pytest.mark.parametrize("layer", [1, 2, 3])
+def test_what_is_small_cannot_become_huge_once_it_is_decoded(layer: int) -> None:
+    """Two bytes are an empty span, a hundred times as much in memory: they are counted before."""
+    empty = {1: b"\x0a\x00", 2: b"\x12\x00", 3: b"\x12\x00"}[layer]
+    body = empty * 4_000_000
+    for number in (2, 1)[3 - layer :]:
+        body = field(number, body)
+    began, held = time.process_time(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    for read in (cut, read_verdicts):
+        assert refusal(lambda read=read: read(body, BOUNDS, Rejected())) == "too_large"
+    assert time.process_time() - began < 10
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - held < 200 * 1024
+
+
+def test_a_span_that_is_too_large_is_rejected_before_it_is_decoded() -> None:
+    """Alone, whatever it holds; what stands around spans is refused with all of them."""
+    ids = {"trace_id": b"t" * 16, "span_id": b"s" * 8}
+    request = ExportTraceServiceRequest()
+    scope = request.resource_spans.add().scope_spans.add()
+    scope.spans.add(**ids)
+    sound = scope.SerializeToString()
+    rejected = Rejected()
+    body = field(1, field(2, field(2, b"\xff" * (BOUNDS.span_bytes + 1)) + sound))
+    (part,) = cut(body, BOUNDS, rejected)
+    assert (len(part.marks), rejected.count) == (1, 1)
+    request.resource_spans[0].schema_url = "x" * BOUNDS.span_bytes
+    assert refusal(lambda: cut_all(request.SerializeToString())) == "too_large"
+
+
+def test_a_request_in_json_holds_no_more_spans_or_records_than_one_in_protobuf() -> None:
+    """Nor objects and arrays without end, each of which takes memory."""
+    most = 1_000
+    for length, why in ((most - 2, None), (most - 1, "too_large")):
+        spans = {"resourceSpans": [{"scopeSpans": [{"spans": [{}] * length}]}]}
+        records = {"resourceLogs": [{"scopeLogs": [{"logRecords": [{}] * length}]}]}
+        for document, read in ((spans, read_traces), (records, read_logs)):
+            body = orjson.dumps(document)
+            assert refusal(lambda read=read, body=body: read(body, Rejected(), most)) == why
+    empty = orjson.dumps({"more": [[]] * (20 * most)})
+    assert refusal(lambda: read_traces(empty, Rejected(), most)) == "too_large"
+
+
+@given(st.lists(st.tuples(st.integers(0, 10_000), st.integers(0, 255)), max_size=3))
+def test_a_body_is_refused_exactly_where_protobuf_cannot_read_it(
+    changes: list[tuple[int, int]],
+) -> None:
+    """Its spans are found as protobuf finds them, whichever bytes are wrong."""
+    body = bytearray(SOUND)
+    for place, byte in changes:
+        body[place % len(body)] = byte
+    try:
+        request = ExportTraceServiceRequest.FromString(bytes(body))
+    except DecodeError:
+        assert refusal(lambda: cut(bytes(body), BOUNDS, Rejected())) == "invalid"
+        return
+    rejected = Rejected()
+    found = cut(bytes(body), BOUNDS, rejected)
+    assert sum(len(part.marks) for part in found) + rejected.count == len(flat(request))
 
 
 def test_many_resources_of_one_trace_are_one_part() -> None:
@@ -111,7 +179,7 @@ def test_many_resources_of_one_trace_are_one_part() -> None:
     for number in range(1, 5_000):
         span = request.resource_spans.add().scope_spans.add().spans.add(trace_id=b"t" * 16)
         span.span_id = number.to_bytes(8, "big")
-    (part,) = cut(request, BOUNDS, Rejected())
+    (part,) = cut(request.SerializeToString(), BOUNDS, Rejected())
     assert ExportTraceServiceRequest.FromString(part.data) == request
 
 
@@ -154,9 +222,12 @@ def test_a_root_names_its_run_where_something_on_the_way_dropped_its_tracestate(
 @given(st.binary(max_size=80))
 def test_any_bytes_are_cut_or_refused(data: bytes) -> None:
     """Nothing but our refusal is ever raised."""
-    for read in (parse, lambda body: read_traces(body, Rejected())):
-        why = refusal(lambda read=read: cut(read(data), BOUNDS, Rejected()))
-        assert why in {None, "invalid"}
+    for work in (
+        lambda: cut(data, BOUNDS, Rejected()),
+        lambda: read_verdicts(data, BOUNDS, Rejected()),
+        lambda: read_traces(data, Rejected()),
+    ):
+        assert refusal(work) in {None, "invalid"}
 
 
 with capture(deterministic=False) as _captured:
@@ -173,7 +244,7 @@ def test_a_request_with_wrong_bytes_is_refused_or_its_sound_spans_are_built(
     for place, byte in changes:
         body[place] = byte
     parts: list[Part] = []
-    refusal(lambda: parts.extend(cut(parse(bytes(body)), BOUNDS, Rejected())))
+    refusal(lambda: parts.extend(cut(bytes(body), BOUNDS, Rejected())))
     for part in parts:
         otlp.traces(otlp.read_protobuf(part.data))
 
@@ -223,8 +294,8 @@ def test_any_json_is_read_or_refused(one: Any, other: Any) -> None:
         except TypeError:  # an integer beyond 64 bits
             continue
         for work in (
-            lambda body=body: cut(read_traces(body, Rejected()), BOUNDS, Rejected()),
-            lambda body=body: verdicts(read_logs(body, Rejected()), Rejected()),
+            lambda body=body: from_json(body, Rejected()),
+            lambda body=body: read_logs(body, Rejected()),
         ):
             assert refusal(work) in {None, "invalid"}
 
@@ -237,7 +308,7 @@ def test_json_may_hold_null_and_half_a_surrogate_pair() -> None:
     held = {"resourceSpans": [{"scopeSpans": None}, {"scopeSpans": scopes}]}
     rejected = Rejected()
     request = read_traces(json.dumps(held).encode(), rejected)
-    (part,) = cut(request, BOUNDS, rejected)
+    (part,) = cut(request.SerializeToString(), BOUNDS, rejected)
     assert (len(part.marks), rejected.count) == (2, 0)
     assert request.resource_spans[1].scope_spans[1].spans[1].name == "caf\N{REPLACEMENT CHARACTER}"
 
@@ -251,5 +322,5 @@ def test_json_nested_without_end_is_read_or_refused(depth: int) -> None:
     body = f'{{"resourceSpans": [{{"scopeSpans": [{{"spans": [{span}]}}]}}]}}'.encode()
     rejected = Rejected()
     taken: list[Part] = []
-    why = refusal(lambda: taken.extend(cut(read_traces(body, rejected), BOUNDS, rejected)))
+    why = refusal(lambda: taken.extend(from_json(body, rejected)))
     assert why == "invalid" or len(taken) + rejected.count == 1

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 
 from orchtrace_otel import attributes as a
-from orchtrace_otel.collect.parts import Rejected
-from orchtrace_otel.collect.verdicts import Verdict, verdicts
+from orchtrace_otel.collect.parts import UNBOUNDED, Rejected
+from orchtrace_otel.collect.verdicts import Verdict
+from orchtrace_otel.collect.verdicts import read as read_verdicts
 from orchtrace_otel.model import Reward
 
 TRACE = "0af7651916cd43dd8448eb211c80319c"
@@ -44,7 +45,7 @@ def read(facts: dict[str, Any], **more: Any) -> tuple[list[Verdict], Rejected]:
         value = record.attributes.add(key=key).value
         setattr(value, KINDS[type(held)], held)
     rejected = Rejected()
-    return verdicts(request, rejected), rejected
+    return read_verdicts(request.SerializeToString(), UNBOUNDED, rejected)[0], rejected
 
 
 def test_a_reward_of_ours_is_read_whole() -> None:
@@ -148,7 +149,7 @@ def test_a_value_of_any_kind_is_a_reward_or_rejected(change: dict[str, dict[str,
                 value = record.attributes.add(key=key).value
                 setattr(value, KINDS[type(held)], held)
     rejected = Rejected()
-    found = verdicts(request, rejected)
+    found, _ = read_verdicts(request.SerializeToString(), UNBOUNDED, rejected)
     assert found[-1].reward.id == "v1"
     assert len(found) + rejected.count <= 2
     for verdict in found:

@@ -83,14 +83,11 @@ class Interval:
         if parent is not None and is_apart:
             context = _in_one_trace(parent, context, attributes, links)
         run.open_spans += 1  # first of all: the run may end meanwhile, in another thread
+        span: Span | None = None
         try:
             self.span = span = run.tracing.tracer.start_span(
                 name, context=context, attributes=attributes, links=links, start_time=run.now()
             )
-        except BaseException:  # a processor of the host's, or an interrupt
-            run.open_spans -= 1
-            raise
-        try:
             self._span_context = span_context = span.get_span_context()
             self.span_id = span_context.span_id.to_bytes(8, "big").hex()  # faster than a format
             self.run = run
@@ -103,9 +100,8 @@ class Interval:
             self._owner: Unit | None = None
             if is_apart or run.is_remote or run.is_bare or run.watcher is not None:
                 self._tell(run, is_apart=is_apart)
-        except BaseException:  # an interrupt: nobody gets to know of it, who could end it
-            end_span(span, run.now())
-            run.flag("open_spans")
+        except BaseException:  # an interrupt, or a processor of the host's
+            _break_off(run, span)
             raise
 
     @property
@@ -255,6 +251,14 @@ class Interval:
                 observer = run.tracing.observer
                 if observer is not None:
                     observer.lose("late_spans")
+
+
+def _break_off(run: Run, span: Span | None) -> None:
+    """End a span, if it has begun, of which nobody gets to know who could end it."""
+    run.open_spans -= 1
+    if span is not None:
+        end_span(span, run.now())
+        run.flag("open_spans")
 
 
 def end_span(span: Span, end: int) -> None:

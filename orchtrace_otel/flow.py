@@ -15,6 +15,7 @@ from __future__ import annotations
 import sys
 import threading
 import weakref
+from collections import deque
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Final, NamedTuple, ParamSpec, TypeAlias, TypeVar, cast
@@ -33,6 +34,8 @@ R = TypeVar("R")
 NOBODY: Final = -1
 """Who runs a flow that is handed on, or over: no task, which would keep its error's frames."""
 
+_MOST_GONE: Final = 10_000
+"""What came back to forks that are gone, until their source does something."""
 _MOST_WAITING: Final = 100
 """Tasks in a row, each of which waits for the next."""
 
@@ -82,6 +85,8 @@ class Flow:
         "_dropped",
         "_first",
         "_forks",
+        "_gone",
+        "_gone_knew",
         "_latest",
         "_pending",
         "_since",
@@ -110,6 +115,7 @@ class Flow:
         self._latest: list[Edge] | None = None
         self._since: Mark | None = None
         self._forks: dict[int, tuple[weakref.ref[_Runner], Flow]] | None = None
+        self._gone: deque[Edge] | None = None
         self._together: tuple[weakref.ref[Together], Sequence[Edge], int] | None = None
         self.joined: list[Edge] | None = None
         self.heir: Flow | None = None
@@ -173,8 +179,29 @@ class Flow:
         fork.trunk = self.trunk or weakref.ref(self)
         if self._forks is None:
             self._forks = {}
+        before = self._forks.get(id(runner))
         self._forks[id(runner)] = (fork.runner, fork)
+        if before is not None:
+            self._let_go(before[1])
         return fork
+
+    def _let_go(self, gone: Flow) -> None:
+        """Remember what came back to a fork whose runner is gone: another stands in its place.
+
+        Not so that those beside it see it, which may go on.
+        """
+        told = gone.tell()
+        if told:
+            if self._gone is None:
+                self._gone, self._gone_knew = deque(maxlen=_MOST_GONE), 0
+            self._gone += told
+            self._gone_knew = max(self._gone_knew, gone.inherits)
+        self._adopt(gone)
+
+    def _with_gone(self, news: list[Edge], superseded: int) -> tuple[list[Edge], int]:
+        if not self._gone:
+            return news, superseded
+        return [*self._gone, *news], max(superseded, self._gone_knew - self._dropped)
 
     def _are_forks_over(self) -> bool:
         try:
@@ -245,6 +272,7 @@ class Flow:
             if untold:
                 news += untold
                 superseded = max(superseded, fork.inherits - self._dropped)
+        news, superseded = self._with_gone(news, superseded)
         held = [*self._pending[superseded:], *news, *(self.joined or ())]
         return held, max(self._told - superseded, 0)
 
@@ -273,11 +301,13 @@ class Flow:
                 news += told
                 superseded = max(superseded, fork.inherits - self._dropped)
             if is_over and self._forks is not None:
-                self._forks.pop(key, None)
-                fork.heir = self
+                if self._forks.get(key, (ref, fork))[1] is fork:
+                    self._forks.pop(key, None)
                 self._adopt(fork)
         if not self._forks:
             self._forks = None
+        news, superseded = self._with_gone(news, superseded)
+        self._gone = None
         if superseded:
             del self._pending[:superseded]
             self._dropped += superseded
@@ -288,11 +318,19 @@ class Flow:
         self._pending += news
 
     def _adopt(self, over: Flow) -> None:
-        """Take on the forks of a fork that is over before they are."""
+        """Take on what comes of a fork that is over: its own forks, which may not be."""
+        over.heir = self
         for key, (ref, fork) in (over._forks or {}).items():
             fork.inherits = 0
-            if self._forks is not None:
-                self._forks[key] = (ref, fork)
+            if self._forks is None:
+                continue
+            before = self._forks.get(key)
+            if before is not None and ref() is None:
+                self._let_go(fork)
+                continue
+            self._forks[key] = (ref, fork)
+            if before is not None and before[1] is not fork:
+                self._let_go(before[1])
 
     def tell(self) -> list[Edge]:
         """Return what came back to this fork, or it did, that its source has not heard of."""

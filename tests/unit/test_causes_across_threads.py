@@ -597,6 +597,33 @@ def test_work_for_the_thread_that_waits_for_it_follows_from_what_hands_it_on() -
     }
 
 
+def test_threads_that_are_gone_came_back_though_one_goes_on_beside_them() -> None:
+    """The next thread may stand where one was in memory, whose work counts all the same."""
+
+    @orchtrace.team
+    def team() -> None:
+        with ThreadPoolExecutor() as pool:
+            together = Together(2)
+            goes_on = pool.submit(together.work, 0)
+            for number in range(6):
+                thread = threading.Thread(target=planner, args=(number,))
+                thread.start()
+                thread.join()
+                del thread
+            orchtrace.decide("enough", chosen="yes")
+            together.barrier.wait()
+            goes_on.result()
+
+    with recording() as captured:
+        team()
+    into_decide = {edge for edge in edges(captured.trace) if edge.endswith("-> decide")}
+    planned = ["planner#1", *(f"planner#1:{number}" for number in range(2, 7))]
+    assert into_decide == {
+        "team#1.open -causal-> decide",
+        *(f"{one}.close -return-> decide" for one in planned),
+    }
+
+
 def test_what_a_job_does_is_a_sequence_of_its_own() -> None:
     """Two agents called one after another in a job are linked, and the last one returns."""
 

@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 from orchtrace_langgraph import _graphs
 from orchtrace_langgraph._causes import PUSH, SENDS, path_key
 from orchtrace_langgraph._framework import find
+from orchtrace_langgraph._replay_barriers import with_names
 from orchtrace_langgraph._replay_deltas import delta_channels, with_values
 from orchtrace_otel.errors import ConfigError
 
@@ -127,7 +128,7 @@ def read_record(recorded: Recorded) -> Record:
         ConfigError: If they are not all there.
     """
     graph = recorded.graph
-    chain = _chain(recorded)
+    chain = with_names(graph, _chain(recorded))
     saver = scratch(getattr(graph.checkpointer, "serde", None))
     for checkpoint in chain:
         put(saver, checkpoint)

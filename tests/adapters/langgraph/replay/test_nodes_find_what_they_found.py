@@ -1,6 +1,7 @@
 """What a node, its routers and the packets sent to it find in a replay is what a run would give."""
 
 import operator
+import time
 from typing import Annotated, Any
 
 import pytest
@@ -300,3 +301,34 @@ def test_the_router_of_who_is_out_does_not_read_what_is_out_too(traced: Captured
     replayer.value(Change(without=frozenset({part})), 0)
     replayer.value(Change(without=frozenset({part, letter})), 0)
     assert answers == ["edited", "as it is"]
+
+
+class Late(InMemorySaver):
+    """One that saves a checkpoint when the next step has run, as a database far away does."""
+
+    def put(self, *args: Any, **kwargs: Any) -> Any:
+        time.sleep(0.02)
+        return super().put(*args, **kwargs)
+
+
+@pytest.mark.parametrize("defers", [False, True], ids=["join", "deferred"])
+def test_who_came_to_a_join_later_is_not_there_before(traced: Captured, defers: bool) -> None:
+    """LangGraph saves a barrier as it is when it is saved, by when the next step may have come."""
+    graph: Any = StateGraph(State)
+    for name in ("ann", "bob"):
+        graph.add_node(name, says(name))
+        graph.add_edge(START, name)
+    graph.add_node("cid", says("cid"))
+    graph.add_node("writer", joins, defer=defers)
+    graph.add_edge("bob", "cid")
+    graph.add_edge(["ann", "cid"], "writer")
+    trace, target = ran(traced, graph.compile(checkpointer=Late()))
+    answers: list[str] = []
+
+    def score(state: Any) -> float:
+        answers.append(state["answer"])
+        return 1.0
+
+    replayer: Any = LangGraphAdapter().replayer(target, trace, score)
+    replayer.value(Change(without=frozenset({Slot("bob", "cid", 1)})), 0)
+    assert answers == ["ann bob cid"]

@@ -251,6 +251,8 @@ def _close_scope(plan: Plan, scope: Scope, result: object, error: BaseException 
     if flow is not None:
         status = "ok" if error is None else spans.outcome(error)[0]
         scope.end(status, (), error if status == "error" else None)
+        if error is not None:
+            scope.let_go()
         closed = scope.closed
         if isinstance(scope, Activation):
             flow.returned(closed)

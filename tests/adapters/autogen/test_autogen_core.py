@@ -3,6 +3,7 @@
 import asyncio
 import gc
 import weakref
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 import pytest
@@ -408,9 +409,10 @@ def test_published_message_that_an_intervention_drops_ends_its_run(traced, by_ha
             await runtime.stop()
         for text in ("secret", "fine"):
             await runtime.publish_message(Note(text), TopicId("news", "default"))
-        for _ in range(2):
-            await (runtime.process_next() if by_hand else asyncio.sleep(0.01))
-        await asyncio.sleep(0.01)
+        for _ in range(2 if by_hand else 0):
+            await runtime.process_next()
+        for _ in range(50):
+            await asyncio.sleep(0)
         assert [trace.stop["stop_detail"] for trace in traced.traces] == ["idle", "idle"]
         assert sorted(len(_who_asked_whom(trace)) for trace in traced.traces) == [0, 2]
         if not by_hand:
@@ -452,7 +454,20 @@ async def _waits(_held: object) -> str:
     return "late"
 
 
-@pytest.mark.parametrize("around", ["nothing", "a team of our own"])
+async def _plainly(function: Callable[[], Awaitable[object]]) -> object:
+    return await function()
+
+
+@pytest.mark.parametrize(
+    "around",
+    [
+        _plainly,
+        orchtrace.team("mine")(_plainly),
+        orchtrace.agent("mine")(_plainly),
+        orchtrace.team("ours")(orchtrace.agent("mine")(_plainly)),
+    ],
+    ids=["nothing", "a team", "an agent", "an agent of a team"],
+)
 @pytest.mark.parametrize(
     ("then", "reason", "detail"),
     [
@@ -484,8 +499,7 @@ def test_an_error_keeps_no_runtime_whose_messages_nobody_handles(
         await runtime.send_message(Note("x"), AgentId("teller", "default"))
 
     async def serve() -> None:
-        asked = request if around == "nothing" else orchtrace.team("mine")(request)
-        task = asyncio.create_task(asked())
+        task = asyncio.create_task(around(request))
         _, waiting = await asyncio.wait([task], timeout=0.05)
         for one in waiting:
             one.cancel()

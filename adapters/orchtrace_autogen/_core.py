@@ -551,8 +551,8 @@ def _first(args: Any, kwargs: dict[str, Any]) -> object:
 def caller(receiver: Any, message: object) -> tuple[Place, Scope, Context] | None:
     """Return who calls into a runtime, and where what it leads to is recorded."""
     context = get_current()
-    if is_suppressed(context) or not hasattr(receiver, "type"):
-        return None
+    if is_suppressed(context) or not isinstance(getattr(receiver, "type", None), str):
+        return None  # AutoGen refuses it
     scope = scope_of(context)
     if scope is None or (scope.run.is_closed and not scope.run.is_remote):
         scope = join_run()

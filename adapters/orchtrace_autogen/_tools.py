@@ -111,23 +111,27 @@ def _third(args: Any, kwargs: Mapping[str, Any]) -> str | None:
 
 
 def _workbench(wrapped: Any, workbench: Any, args: Any, kwargs: Mapping[str, Any]) -> Any:
-    name, call_id, given = _asked(args, kwargs)
+    asked = _asked(args, kwargs)
     work = keep_call(wrapped, workbench, args, kwargs)
-    if _is_inside(name, call_id, WORKBENCH):
+    if asked is None or _is_inside(asked[0], asked[1], WORKBENCH):
         return work
+    name, call_id, given = asked
     return follow(lambda: _open(name, call_id, WORKBENCH, given=given), work)
 
 
 def _workbench_stream(wrapped: Any, _workbench: Any, args: Any, kwargs: Mapping[str, Any]) -> Any:
-    name, call_id, given = _asked(args, kwargs)
-    if _is_inside(name, call_id, WORKBENCH):
-        return wrapped(*args, **kwargs)
-    return drive(lambda: _open(name, call_id, WORKBENCH, given=given), wrapped(*args, **kwargs))
+    asked = _asked(args, kwargs)
+    work = wrapped(*args, **kwargs)
+    if asked is None or _is_inside(asked[0], asked[1], WORKBENCH):
+        return work
+    name, call_id, given = asked
+    return drive(lambda: _open(name, call_id, WORKBENCH, given=given), work)
 
 
+@guarded
 def _asked(args: Any, kwargs: Mapping[str, Any]) -> tuple[str, str | None, Any]:
     call_id = kwargs["call_id"] if "call_id" in kwargs else next(iter(args[3:]), None)
-    given = kwargs.get("arguments") or next(iter(args[1:]), None)
+    given = kwargs["arguments"] if "arguments" in kwargs else next(iter(args[1:]), None)
     return plain_text(args[0] if args else kwargs.get("name")), call_id, given
 
 

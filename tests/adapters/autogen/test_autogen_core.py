@@ -5,6 +5,7 @@ import gc
 import weakref
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from typing import ClassVar
 
 import pytest
 from autogen_agentchat.teams import RoundRobinGroupChat
@@ -510,6 +511,24 @@ def test_an_error_keeps_no_runtime_whose_messages_nobody_handles(
     assert [one() for one in gone] == [None, None]
     assert traced.trace.stop["stop_reason"] == reason
     assert traced.trace.stop["stop_detail"].endswith(detail)
+
+
+def test_receiver_that_is_none_leaves_no_run_open(traced) -> None:
+    """AutoGen refuses it, sooner or later; what is asked then is a run as ever."""
+
+    class Odd:
+        type: ClassVar = ["echo"]
+        key = "default"
+
+    async def ask() -> None:
+        runtime = await _office()
+        with pytest.raises(TypeError):
+            await runtime.send_message(Ask("a"), Odd())
+        assert await runtime.send_message(Ask("a"), AgentId("echo", "default")) == Ask("aa")
+        await runtime.stop_when_idle()
+
+    asyncio.run(ask())
+    assert _who_asked_whom(traced.trace) == [("orchestrator", "echo")]
 
 
 def test_messages_of_one_id_end_their_runs(traced) -> None:

@@ -192,6 +192,26 @@ def test_workbench_used_without_an_assistant_is_one_call(traced, plain, read) ->
     ]
 
 
+class Row(dict):
+    """Arguments that, as a row of a table, are neither true nor false."""
+
+    def __bool__(self) -> bool:
+        msg = "ambiguous"
+        raise ValueError(msg)
+
+
+def test_arguments_of_a_workbench_are_not_asked_for_their_truth(traced) -> None:
+    """Nobody but the tool knows what they are."""
+
+    @orchtrace.agent("caller")
+    async def caller() -> str:
+        result = await Remote().call_tool("far", arguments=Row(a=1))
+        return result.to_text()
+
+    assert asyncio.run(caller()) == CANARY
+    assert [e["tool"] for e in traced.trace.events if e.verb == "tool_call"] == ["far"]
+
+
 def test_tool_that_runs_another_tool_is_two_calls(traced, plain) -> None:
     """Without ids, only the same call one entry further in is the same call."""
     from autogen_core import CancellationToken

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sized
 from contextlib import suppress
 from contextvars import Context
 from functools import partial
 from importlib import import_module
 from types import BuiltinMethodType, FunctionType
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar, Final, cast
 
 from opentelemetry import context as otel_context
 
@@ -42,8 +43,16 @@ class Threads:
         self._patches = Patches()
         self._patches.wrap(ThreadPoolExecutor, "submit", self._submit)
         self._patches.wrap(ThreadPoolExecutor, "map", hand_out_together)
+        with suppress(ImportError):  # some builds of Python have none
+            self._wrap_thread_pool(import_module("multiprocessing.pool").ThreadPool)
         for owner, name in _handing_on():
             self._patches.wrap(owner, name, _hand_on)
+
+    def _wrap_thread_pool(self, kind: Any) -> None:
+        self._patches.wrap(kind, "apply_async", _apply)
+        self._patches.wrap(kind, "_map_async", _map_all)
+        self._patches.wrap(kind, "imap", _map)
+        self._patches.wrap(kind, "imap_unordered", _map)
 
     def uninstrument(self) -> None:
         """Take out what was put in."""
@@ -93,6 +102,72 @@ def _hand_on(
     if job is None or not args:
         return wrapped(*args, **kwargs)
     return wrapped(job.run, *args, **kwargs)
+
+
+class _Work:
+    """What a `ThreadPool` calls in the place of a function: with the causes and context of now.
+
+    Its threads go on from one piece of work to the next, and know no context of it.
+
+    Args:
+        function: The function.
+        jobs: One for each call; a call beyond is no job of its own.
+    """
+
+    def __init__(self, function: Callable[..., Any], jobs: Iterable[Job]) -> None:
+        self._function = function
+        self._jobs = deque(jobs)
+        self._context = otel_context.get_current()
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        block = spans.Block(self._context)
+        try:
+            # Somebody may add to a list while it is worked on.
+            job = self._jobs.popleft() if self._jobs else None
+            work = self._function if job is None else partial(job.run, self._function)
+            return work(*args, **kwargs)
+        finally:
+            block.leave()
+
+
+def _apply(
+    wrapped: Callable[..., Any], _: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Any:
+    """Hand one call to a `ThreadPool`, as joblib does that works in threads."""
+    job = _hand_over()
+    if job is None or not args:
+        return wrapped(*args, **kwargs)
+    return wrapped(_Work(args[0], (job,)), *args[1:], **kwargs)
+
+
+def _map(wrapped: Callable[..., Any], _: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Hand a function for many items to a `ThreadPool`."""
+    function, *rest = args or (wrapped,)  # it may be called by names alone
+    jobs = _jobs_for(rest[0]) if rest else None
+    if jobs is None:
+        return wrapped(*args, **kwargs)
+    return wrapped(_Work(function, jobs), *rest, **kwargs)
+
+
+def _map_all(
+    wrapped: Callable[..., Any], pool: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Any:
+    """Do so for what an iterator gives, too: a pool that maps lists all before it begins."""
+    if not isinstance(args[1], Sized):
+        args = (args[0], list(args[1]), *args[2:])
+    return _map(wrapped, pool, args, kwargs)
+
+
+_MOST_ITEMS: Final = 10_000
+"""Items of one call whose work is told apart: of more than that hardly any is an agent's."""
+
+
+@guarded
+def _jobs_for(items: object) -> list[Job] | None:
+    """Return a job for each item; how many an iterator gives, nobody knows."""
+    count = len(items) if isinstance(items, Sized) else 0
+    first = _hand_over() if 0 < count <= _MOST_ITEMS else None
+    return None if first is None else [first, *(Job(first.source) for _ in range(1, count))]
 
 
 def _handing_on() -> Iterator[tuple[Any, str]]:

@@ -2,8 +2,10 @@
 
 import asyncio
 import threading
+import time
 from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from multiprocessing.pool import ThreadPool
 from types import SimpleNamespace
 from typing import Any
 
@@ -83,6 +85,11 @@ async def by_map(work: Callable[[int], int]) -> list[int]:
         return list(pool.map(work, (1, 2)))
 
 
+async def by_thread_pool(work: Callable[[int], int]) -> list[int]:
+    with ThreadPool(2) as pool:
+        return pool.map(work, iter((1, 2)))
+
+
 async def by_threads(work: Callable[[int], int]) -> list[int]:
     results: list[int] = []
     threads = [
@@ -97,7 +104,17 @@ async def by_threads(work: Callable[[int], int]) -> list[int]:
 
 
 @pytest.mark.parametrize(
-    "fan_out", [by_anyio, by_gather, by_group, by_run_in_executor, by_submit, by_map, by_threads]
+    "fan_out",
+    [
+        by_anyio,
+        by_gather,
+        by_group,
+        by_run_in_executor,
+        by_submit,
+        by_map,
+        by_thread_pool,
+        by_threads,
+    ],
 )
 def test_causes_survive_every_way_of_running_things_side_by_side(
     fan_out: Callable[[Callable[[int], int]], Awaitable[list[int]]],
@@ -621,6 +638,40 @@ def test_threads_that_are_gone_came_back_though_one_goes_on_beside_them() -> Non
     assert into_decide == {
         "team#1.open -causal-> decide",
         *(f"{one}.close -return-> decide" for one in planned),
+    }
+
+
+THREAD_POOL: dict[str, Callable[[ThreadPool], list[int]]] = {
+    "map": lambda pool: pool.map(planner, (1, 2)),
+    "starmap": lambda pool: pool.starmap(planner, iter([(1,), (2,)])),
+    "imap": lambda pool: list(pool.imap(planner, (1, 2))),
+    "imap_unordered": lambda pool: list(pool.imap_unordered(planner, [1, 2])),
+    "apply_async": lambda pool: [
+        one.get() for one in [pool.apply_async(planner, (number,)) for number in (1, 2)]
+    ],
+}
+
+
+@pytest.mark.parametrize("how", THREAD_POOL)
+def test_work_of_a_thread_pool_is_the_runs_that_hands_it_over(how: str) -> None:
+    """Its only thread began outside of the run, and goes on from one piece of work to the next."""
+
+    @orchtrace.team
+    def team(pool: ThreadPool) -> list[int]:
+        pool.apply_async(time.sleep, (0.02,))  # all is handed over before any of it begins
+        results = THREAD_POOL[how](pool)
+        orchtrace.decide("enough", chosen="yes")
+        return results
+
+    with ThreadPool(1) as pool, recording() as captured:
+        assert team(pool) == [1, 2]
+    assert edges(captured.trace) == {
+        "team#1.open -spawn-> planner#1.open",
+        "team#1.open -causal-> planner#1:2.open",
+        "planner#1.close -return-> decide",
+        "planner#1:2.close -return-> decide",
+        "team#1.open -causal-> decide",
+        "decide -causal-> stop",
     }
 
 

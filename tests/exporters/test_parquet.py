@@ -10,6 +10,7 @@ import subprocess
 import sys
 import textwrap
 import threading
+import tracemalloc
 from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
@@ -30,6 +31,7 @@ from orchtrace_otel.errors import ConfigError
 from orchtrace_otel.model import Reward, Trace
 from orchtrace_otel.pipeline import Pipeline
 from orchtrace_otel.settings import Settings
+from orchtrace_otel.tables import reading
 from orchtrace_otel.tables.lake import parts, read_part
 from orchtrace_otel.tables.reading import Bad, Late, read
 from orchtrace_otel.tables.spool import Spool
@@ -496,6 +498,23 @@ def test_joining_small_parts_loses_nothing_and_leaves_large_ones(tmp_path, trace
         if "cut" not in part
     ]
     assert all(size <= 60 for size in sizes)
+
+
+def test_reading_a_part_takes_memory_for_some_of_its_runs_alone(
+    tmp_path, traces, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Parts that were joined hold ten times as much as a process has in memory."""
+    monkeypatch.setattr(reading, "_PIECE", 10)
+    peaks: list[int] = []
+    for size in (40, 320):
+        runs = [replace(traces[0], trace_id=f"run-{number}") for number in range(size)]
+        lake = filled(tmp_path / f"{size}", runs)
+        tracemalloc.start()
+        assert sum(isinstance(item, Trace) for item in read(str(lake))) == size
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert peaks[1] < 3 * peaks[0]
+    assert found(lake) == by_id(runs)
 
 
 def test_a_lake_behind_a_url_is_written_and_read(traces: list[Trace]) -> None:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
+import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -170,11 +172,13 @@ class StopValue:
     def save(self, path: str | Path) -> None:
         """Write it to a file of JSON.
 
+        Whoever loads it meanwhile, or after a kill or on a full disk, has the old one whole.
+
         Raises:
             OSError: If the file cannot be written.
         """
         text = json.dumps(self.to_dict(), indent=1, allow_nan=False)
-        Path(path).write_text(text + "\n", encoding="utf-8")
+        _put(Path(path), text + "\n")
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
@@ -229,6 +233,23 @@ class StopValue:
             "baselines": dict(self.baselines),
             "facts": dict(self.facts),
         }
+
+
+def _put(path: Path, text: str) -> None:
+    """Write a file beside its place, then put it there."""
+    is_special = path.exists() and not path.is_file()  # such as /dev/stdout
+    named, path = path, path.resolve()  # through links
+    if is_special or not os.access(path.parent, os.W_OK | os.X_OK):
+        named.write_text(text, encoding="utf-8")
+        return
+    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        draft.write_text(text, encoding="utf-8")
+        if path.exists():
+            shutil.copymode(path, draft)
+        draft.replace(path)
+    finally:
+        draft.unlink(missing_ok=True)
 
 
 def _refuse_features(names: tuple[str, ...], features: object) -> None:

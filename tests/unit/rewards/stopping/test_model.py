@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import errno
 import json
 import math
 from pathlib import Path
@@ -137,6 +138,33 @@ def test_a_loaded_model_is_the_saved_one(tmp_path: Path) -> None:
     assert loaded.version == value(0.125).version != value().version
     loaded.save(tmp_path / "again.json")
     assert (tmp_path / "again.json").read_bytes() == (tmp_path / "model.json").read_bytes()
+
+
+def test_who_loads_a_model_while_it_is_written_anew_has_the_old_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So it is after a kill or on a full disk; nothing else is left in the folder."""
+    path, link = tmp_path / "model.json", tmp_path / "current.json"
+    value().save(path)
+    path.chmod(0o640)
+    link.symlink_to(path)
+    write = Path.write_text
+
+    def half(draft: Path, text: str, **more: Any) -> int:
+        write(draft, text[: len(text) // 2], **more)
+        assert StopValue.load(path) == value()
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "write_text", half)
+        with pytest.raises(OSError, match="No space left"):
+            value(0.125).save(link)
+    assert StopValue.load(path) == value()
+    value(0.125).save(link)
+    assert StopValue.load(path) == value(0.125)
+    assert link.is_symlink()
+    assert path.stat().st_mode & 0o777 == 0o640
+    assert sorted(tmp_path.iterdir()) == [link, path]
 
 
 def damaged(*path: Any, to: Any) -> dict[str, Any]:

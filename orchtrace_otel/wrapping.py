@@ -130,8 +130,16 @@ def _trace_call(plan: Plan, function: Callable[..., Any], owner: object) -> Call
 
 @guarded
 def _close_with(plan: Plan, call: Scope, future: Any) -> None:
+    """Close a call with the future that it gave back.
+
+    One that is done, such as a kept result or a task that was eager and never had to wait, closes
+    it here: asyncio calls back a turn of its loop later, and to await it takes none.
+    """
     try:
-        future.add_done_callback(functools.partial(_close_future, plan, call))
+        if future.done():
+            _close_future(plan, call, future)
+        else:
+            future.add_done_callback(functools.partial(_close_future, plan, call))
     except Exception:
         close_call(plan, call, future)
         raise

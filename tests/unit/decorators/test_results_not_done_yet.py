@@ -2,6 +2,7 @@
 
 import asyncio
 import concurrent.futures
+import contextlib
 import gc
 import inspect
 from collections.abc import Coroutine
@@ -11,7 +12,7 @@ import pytest
 from opentelemetry.trace import StatusCode
 
 import orchtrace_otel as orchtrace
-from tests.trees import recording
+from tests.trees import edges, recording
 from tests.unit.decorators.crew import CANARY, openings
 
 
@@ -71,6 +72,54 @@ def test_a_function_that_gives_back_a_future_is_open_until_it_is_done(way_out: s
     with recording() as captured:
         asyncio.run(main())
     assert captured.trace.events[-2]["status"] == {"result": "ok"}.get(way_out, way_out)
+
+
+@pytest.mark.parametrize("way_out", ["result", "error", "cancelled"])
+def test_what_comes_after_a_future_that_is_done_already_follows_from_it(way_out: str) -> None:
+    """Who awaits a kept result goes on at once, and may be done before its loop turns."""
+
+    @orchtrace.agent
+    def known() -> "asyncio.Future[str]":
+        future = asyncio.get_running_loop().create_future()
+        settle(future, way_out)
+        return future
+
+    @orchtrace.team
+    async def team() -> None:
+        with contextlib.suppress(ValueError, asyncio.CancelledError):
+            await known()
+        orchtrace.message("reader")
+
+    with recording() as captured:
+        asyncio.run(team())
+    assert "known#1.close -return-> message" in edges(captured.trace)
+    assert captured.trace.events[-3]["status"] == {"result": "ok"}.get(way_out, way_out)
+    assert captured.trace.flags == ()
+
+
+@pytest.mark.skipif(
+    not hasattr(asyncio, "eager_task_factory"), reason="asyncio has them from Python 3.12 on"
+)
+def test_an_eager_task_that_never_waits_is_done_where_it_is_made() -> None:
+    """Of it nothing is open any more, and what comes next follows from it."""
+
+    async def work() -> str:
+        return "done"
+
+    @orchtrace.agent
+    def begin() -> "asyncio.Task[str]":
+        return asyncio.create_task(work())
+
+    @orchtrace.team
+    async def team() -> None:
+        asyncio.get_running_loop().set_task_factory(asyncio.eager_task_factory)
+        await begin()
+        orchtrace.message("reader")
+
+    with recording() as captured:
+        asyncio.run(team())
+    assert "begin#1.close -return-> message" in edges(captured.trace)
+    assert captured.trace.flags == ()
 
 
 @pytest.mark.parametrize("way_out", ["result", "error", "cancelled"])

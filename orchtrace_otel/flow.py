@@ -385,7 +385,7 @@ class Job:
         try:
             return function(*args, **kwargs)
         finally:
-            if owner == here:
+            if owner == here and self.source.owner == NOBODY:
                 self.source.owner = owner
             _running.job = before
             self._is_over = True

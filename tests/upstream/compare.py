@@ -68,6 +68,9 @@ def main() -> int:
     if not plain:
         print(f"no test was run in {args.suite}; is everything that they need installed?")
         return 1
+    if not traced:  # each test would be run again and again, to see how it ends
+        print(f"no test was run when traced; is orchtrace-otel installed in {args.python}?")
+        return 1
     others = [test for test, row in plain.items() if _outcome(traced, test) != row["outcome"]]
     on_purpose = {test: why for test in others for part, why in KNOWN.items() if part in test}
     changed = [test for test in others if test not in on_purpose and not has_races(args, test)]

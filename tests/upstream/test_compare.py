@@ -72,3 +72,13 @@ def test_a_folder_without_tests_is_told(tmp_path: Path) -> None:
     code, lines = compare(tmp_path, "")
     assert (code, len(lines)) == (1, 1)
     assert lines[0].startswith("no test was run in ")
+
+
+def test_a_suite_that_cannot_be_traced_is_told_at_once(tmp_path: Path) -> None:
+    """As where ours is not installed beside it; no test is run again for that."""
+    code, lines = compare(
+        tmp_path,
+        "import os\nassert 'SUITE_TRACED' not in os.environ\ndef test_passes(): pass\n",
+    )
+    assert (code, len(lines)) == (1, 1)
+    assert lines[0].startswith("no test was run when traced; is orchtrace-otel installed in ")

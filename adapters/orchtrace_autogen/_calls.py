@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import weakref
+from asyncio import CancelledError
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import suppress
 from contextvars import Token
@@ -46,6 +47,10 @@ class Call:
 
     def close(self, result: Any, error: BaseException | None, /) -> None:
         """End what was opened, with the result or the last item, or an error."""
+
+    def give_up(self) -> None:
+        """End it though it goes on: nobody waits for it any more."""
+        self.close(None, CancelledError())
 
 
 def follow(open_call: Opener, work: Any) -> Any:

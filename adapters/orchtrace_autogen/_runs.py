@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import weakref
+from asyncio import CancelledError
 from collections.abc import Callable, Mapping, MutableMapping
 from contextvars import Token
 from typing import Any
@@ -17,7 +18,7 @@ from orchtrace_autogen._labels import Label, Labels
 from orchtrace_autogen._resume import Resumed
 from orchtrace_autogen._stops import IDLE, STOPPED, UNKNOWN, Stop
 from orchtrace_autogen._team import Remembered, TeamRun
-from orchtrace_autogen._work import Work, team_of
+from orchtrace_autogen._work import Work, around
 from orchtrace_otel._guard import guarded
 from orchtrace_otel.flow import Mark, unit
 from orchtrace_otel.spans import Run, error_type, is_suppressed, outcome, scope_of
@@ -26,11 +27,15 @@ from orchtrace_otel.spans import Run, error_type, is_suppressed, outcome, scope_
 class _Entered(Call):
     """An agent or a team that is entered, current while it works."""
 
-    __slots__ = ("entry",)
+    __slots__ = ("_caller", "_is_over", "entry")
 
-    def __init__(self, entry: Entry, work: Work) -> None:
+    def __init__(self, entry: Entry, work: Work, caller: Work | None) -> None:
         super().__init__(work.context)
         self.entry = entry
+        self._is_over = False
+        self._caller = caller
+        if self._caller is not None:
+            self._caller.inside[self] = None
 
     def attach(self) -> Token[Context]:
         activation = self.entry.activation
@@ -38,16 +43,23 @@ class _Entered(Call):
             activation.flow.owner = unit()
         return attach(self.context)
 
+    def _is_first_end(self) -> bool:
+        """Whether it ends now, and has not yet."""
+        if self._caller is not None:
+            self._caller.inside.pop(self, None)
+        was_over, self._is_over = self._is_over, True
+        return not was_over
+
 
 class AgentCall(_Entered):
     """An agent that runs on its own."""
 
-    __slots__ = ("_is_over", "work")
+    __slots__ = ("work",)
 
     def __init__(self, entry: Entry) -> None:
-        self._is_over = False
-        self.work = Work(entry.activation, team_of(entry.activation.run, get_current()))
-        super().__init__(entry, self.work)
+        caller = around(entry.activation.run, get_current())
+        self.work = Work(entry.activation, None if caller is None else caller.team)
+        super().__init__(entry, self.work, caller)
 
     def left(self) -> None:
         """End the work for whoever called the agent; a run is over when its agent is."""
@@ -57,9 +69,10 @@ class AgentCall(_Entered):
     @guarded
     def close(self, result: Any, error: BaseException | None, /) -> None:
         """End the agent's work, and the run that it was."""
-        if self._is_over:
+        if not self._is_first_end():
             return
-        self._is_over = True
+        if outcome(error)[0] == "cancelled":
+            self.work.leave()
         team = self.work.team
         if team is not None and isinstance(result, f.TaskResult) and result.messages:
             # A team whose agent asked another by a tool hands its answer on to others.
@@ -71,13 +84,12 @@ class AgentCall(_Entered):
 class TeamCall(_Entered):
     """A team that runs, until its result is out or its stream is closed."""
 
-    __slots__ = ("_is_over", "_leave", "team")
+    __slots__ = ("_leave", "team")
 
     def __init__(self, entry: Entry, team: TeamRun, leave: Callable[[Entry], None]) -> None:
-        super().__init__(entry, team.work)
+        super().__init__(entry, team.work, around(entry.activation.run, get_current()))
         self.team = team
         self._leave = leave
-        self._is_over = False
 
     @guarded
     def seen(self, item: Any, /) -> None:
@@ -90,10 +102,17 @@ class TeamCall(_Entered):
         """End the team, whichever way its stream ended."""
         self._end(error)
 
+    @guarded
+    def give_up(self) -> None:
+        """End the turns that are open, and the team with them."""
+        for turn in [*self.team.turns.values()]:
+            turn.leave()
+            turn.activation.close(status="cancelled", edges=turn.rest())
+        self._end(CancelledError())
+
     def _end(self, error: BaseException | None) -> None:
-        if self._is_over:
+        if not self._is_first_end():
             return
-        self._is_over = True
         team = self.team
         stop = team.stopped or (IDLE if team.is_embedded else UNKNOWN)
         if error is not None:

@@ -37,6 +37,8 @@ class Turn(Call):
         if self._team.turns.get(self._key) is self._work:
             del self._team.turns[self._key]
         status, _ = outcome(error)
+        if status == "cancelled":
+            self._work.leave()
         self._work.activation.owner = None
         self._work.activation.close(
             status=status,

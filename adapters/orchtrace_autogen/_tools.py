@@ -14,7 +14,7 @@ from orchtrace_autogen import _framework as f
 from orchtrace_autogen._calls import Call, drive, follow
 from orchtrace_autogen._content import tool_closes, tool_opens
 from orchtrace_autogen._replay_tools import keep_call, keep_run
-from orchtrace_autogen._work import ToolCall, recording, tool_of, work_of
+from orchtrace_autogen._work import ToolCall, Work, around, recording, tool_of, work_of
 from orchtrace_otel import attributes as a
 from orchtrace_otel._guard import guarded
 from orchtrace_otel.adapter import Wrapper
@@ -34,12 +34,15 @@ MEMORY_ADD: Final = "memory.add"
 
 
 class _Tool(Call):
-    __slots__ = ("_flow", "_scope")
+    __slots__ = ("_flow", "_scope", "_work")
 
-    def __init__(self, tool: ToolCall, flow: Flow) -> None:
+    def __init__(self, tool: ToolCall, flow: Flow, work: Work | None) -> None:
         super().__init__(tool.context)
         self._scope = tool.scope
         self._flow = flow
+        self._work = work
+        if work is not None:
+            work.inside[self] = None
 
     def left(self) -> None:
         """End a call whose stream nobody can read on."""
@@ -50,6 +53,8 @@ class _Tool(Call):
         """End the call; its close enters what the agent does next."""
         if self._scope.is_closed:
             return
+        if self._work is not None:
+            self._work.inside.pop(self, None)
         status, _ = outcome(error)
         if error is None and _is_error(result):
             status = "error"
@@ -232,4 +237,4 @@ def _open(
     if gate.recorder is not None:
         tool_opens(opened, given)
     call = ToolCall(opened, name, call_id, level=level, is_memory=bool(facts))
-    return _Tool(call, flow)
+    return _Tool(call, flow, around(scope.run, context))

@@ -10,6 +10,7 @@ from orchtrace_otel.flow import Edge, Flow
 from orchtrace_otel.spans import Activation, Interval, Run, Scope, scope_of
 
 if TYPE_CHECKING:
+    from orchtrace_autogen._calls import Call
     from orchtrace_autogen._team import TeamRun
 
 _WORK: Final = create_key("orchtrace-autogen-work")
@@ -42,9 +43,10 @@ class Work:
         calls: The LLM call that asked for each tool call, by the id of the tool call.
         closing: Causes that enter the activation's close.
         open: The LLM calls that have not ended.
+        inside: The tool calls, and agents and teams behind them, that have not ended, in order.
     """
 
-    __slots__ = ("_asked", "activation", "calls", "closing", "open", "team")
+    __slots__ = ("_asked", "activation", "calls", "closing", "inside", "open", "team")
 
     def __init__(self, activation: Activation, team: TeamRun | None = None) -> None:
         self.activation = activation
@@ -52,6 +54,7 @@ class Work:
         self.calls: dict[str, Asked] = {}
         self.closing: list[Edge] = []
         self.open: set[Interval] = set()
+        self.inside: dict[Call, None] = {}
         self._asked: list[Asked] = []
 
     @property
@@ -87,6 +90,14 @@ class Work:
                 turns.append(asked.turn)
         self._asked.clear()
         return edges, turns
+
+    def leave(self) -> None:
+        """End the tool calls that are open, the innermost first: nobody waits for them any more.
+
+        AutoGen runs them in tasks of their own, which go on where the agent is cancelled or left.
+        """
+        for call in reversed([*self.inside]):
+            call.give_up()
 
     def rest(self) -> list[Edge]:
         """End the LLM calls that were left; return the causes of the close that entered no event.
@@ -141,10 +152,16 @@ def work_of(scope: Scope, context: Context) -> Work | None:
     return work if isinstance(work, Work) and work.activation is scope.activation else None
 
 
+def around(run: Run, context: Context) -> Work | None:
+    """Return the innermost work of a run that `context` is inside of, in whatever it calls."""
+    work = context.get(_WORK)
+    return work if isinstance(work, Work) and work.activation.run is run else None
+
+
 def team_of(run: Run, context: Context) -> TeamRun | None:
     """Return the innermost team of a run that `context` is inside of."""
-    work = context.get(_WORK)
-    return work.team if isinstance(work, Work) and work.activation.run is run else None
+    work = around(run, context)
+    return None if work is None else work.team
 
 
 def tool_of(scope: Scope, context: Context) -> ToolCall | None:

@@ -10,8 +10,10 @@ from autogen_agentchat.base import TaskResult
 from autogen_agentchat.conditions import MaxMessageTermination
 from autogen_agentchat.messages import ModelClientStreamingChunkEvent
 from autogen_agentchat.teams import RoundRobinGroupChat
+from autogen_agentchat.tools import AgentTool, TeamTool
 from autogen_core import CancellationToken
 from autogen_core.models import UserMessage
+from autogen_core.tools import FunctionTool
 from autogen_ext.models.replay import ReplayChatCompletionClient
 
 import orchtrace_otel as orchtrace
@@ -174,6 +176,46 @@ def test_model_stream_that_is_handed_on_is_open_until_it_is_read(traced) -> None
     *chunks, result = asyncio.run(reader(_words()))
     assert "".join(chunks) == result.content == "one two three"
     assert [(turn.agent, turn.status) for turn in traced.trace.turns] == [("asker", "ok")]
+
+
+@pytest.mark.parametrize("behind", ["a function", "an agent", "a team"])
+def test_tool_that_works_on_after_its_agent_was_cancelled_ends_with_it(
+    traced, script, plain, behind
+) -> None:
+    """AutoGen lets it go on in a task of its own; what is behind it was cut loose."""
+    begun, may_end = asyncio.Event(), asyncio.Event()
+
+    async def work() -> str:
+        """Work."""
+        begun.set()
+        await may_end.wait()
+        return "done"
+
+    async def cancel() -> None:
+        inner = plain("inner", lambda _: work())
+        tools = {
+            "a function": lambda: FunctionTool(work, description="work", name="inner"),
+            "an agent": lambda: AgentTool(inner),
+            "a team": lambda: TeamTool(_team(plain, lambda _: work()), "inner", "work"),
+        }
+        call = script.calls(("1", "inner", '{"task": "go"}' if behind != "a function" else "{}"))
+        agent = script.agent("outer", call, tools=[tools[behind]()])
+        running = asyncio.create_task(agent.run(task="go"))
+        await begun.wait()
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+        assert len(traced.traces) == 1
+        may_end.set()
+        for _ in range(100):
+            await asyncio.sleep(0)
+
+    asyncio.run(cancel())
+    trace = traced.trace
+    assert not set(trace.flags) & {"missing_causes", "orphans"}
+    closed = [e for e in trace.events if e.verb in {"return", "tool_result"}]
+    assert [e["status"] for e in closed] == ["cancelled"] * len(closed)
+    assert len(closed) == {"a function": 2, "an agent": 3, "a team": 4}[behind]
 
 
 def test_consumer_that_leaves_with_the_result_has_seen_the_end(traced, plain) -> None:

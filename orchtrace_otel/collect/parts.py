@@ -116,14 +116,14 @@ def cut(body: bytes, bounds: Bounds, rejected: Rejected) -> list[Part]:
     parsed(kind, around)
     for of_resource in resources:
         scopes, around = request.split(*of_resource, 2)
-        head = _head(ResourceSpans, around, bounds)
+        outer = head(ResourceSpans, around, bounds)
         for of_scope in scopes:
             given, around = request.split(*of_scope, 2)
-            inner = _head(ScopeSpans, around, bounds)
+            inner = head(ScopeSpans, around, bounds)
             spans: dict[bytes, list[bytes]] = {}
             for begin, end in given:
                 _take(body[begin:end], spans, found, bounds, rejected)
-            room -= (len(head) + len(inner)) * len(spans) + sum(map(_size, spans.values()))
+            room -= (len(outer) + len(inner)) * len(spans) + sum(map(_size, spans.values()))
             if room < 0:
                 msg = (
                     "a request must not name one resource for so many traces; send smaller batches"
@@ -131,7 +131,7 @@ def cut(body: bytes, bounds: Bounds, rejected: Rejected) -> list[Part]:
                 raise RefusedError(msg, "too_large")
             for trace_id, encoded in spans.items():
                 taken = field(2, inner + b"".join(encoded))
-                pieces.setdefault(trace_id, []).append(field(1, head + taken))
+                pieces.setdefault(trace_id, []).append(field(1, outer + taken))
     for trace_id, part in found.items():
         part.data = b"".join(pieces[trace_id])
     return list(found.values())
@@ -207,8 +207,12 @@ def _oversize(span: Any, bounds: Bounds) -> str | None:
     return None
 
 
-def _head(kind: Any, around: bytes, bounds: Bounds) -> bytes:
-    """Check what stands around spans: the resource or scope, and its schema."""
+def head(kind: Any, around: bytes, bounds: Bounds) -> bytes:
+    """Check what stands around spans or log records: the resource or scope, and its schema.
+
+    Raises:
+        RefusedError: If it is too large, or none.
+    """
     if len(around) > bounds.span_bytes:
         msg = f"a resource or scope must have at most {bounds.span_bytes} bytes, came {len(around)}"
         raise RefusedError(msg, "too_large")

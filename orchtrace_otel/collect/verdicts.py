@@ -11,7 +11,7 @@ from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord, ResourceLogs, ScopeL
 
 from orchtrace_otel import attributes as a
 from orchtrace_otel.collect.admission import Bounds
-from orchtrace_otel.collect.parts import Rejected, field, parsed
+from orchtrace_otel.collect.parts import Rejected, field, head, parsed
 from orchtrace_otel.collect.undecoded import Undecoded
 from orchtrace_otel.model import Reward
 from orchtrace_otel.rewards.records import is_builtin_id
@@ -61,10 +61,10 @@ def read(body: bytes, bounds: Bounds, rejected: Rejected) -> tuple[list[Verdict]
     parsed(kind, around)
     for of_resource in resources:
         scopes, around = request.split(*of_resource, 2)
-        parsed(ResourceLogs, around)
+        head(ResourceLogs, around, bounds)
         for of_scope in scopes:
             records, around = request.split(*of_scope, 2)
-            parsed(ScopeLogs, around)
+            head(ScopeLogs, around, bounds)
             for begin, end in records:
                 verdict = _verdict(body[begin:end], bounds, rejected)
                 if verdict is not None:

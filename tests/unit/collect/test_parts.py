@@ -138,8 +138,9 @@ def test_a_span_that_is_too_large_is_rejected_before_it_is_decoded() -> None:
     body = field(1, field(2, field(2, b"\xff" * (BOUNDS.span_bytes + 1)) + sound))
     (part,) = cut(body, BOUNDS, rejected)
     assert (len(part.marks), rejected.count) == (1, 1)
-    request.resource_spans[0].schema_url = "x" * BOUNDS.span_bytes
-    assert refusal(lambda: cut_all(request.SerializeToString())) == "too_large"
+    around = field(1, field(3, b"x" * BOUNDS.span_bytes))
+    for read in (cut, read_verdicts):
+        assert refusal(lambda read=read: read(around, BOUNDS, Rejected())) == "too_large"
 
 
 def test_a_request_in_json_holds_no_more_spans_or_records_than_one_in_protobuf() -> None:

@@ -9,11 +9,12 @@ OrchtraceError
 └── StoppingError           (ValueError)   decision points or a stopping model that cannot be used
 
 Nothing is raised into a running host application: there `_guard` logs and counts.
-Messages say what must hold, what came and what to do.
+Messages say what must hold, what came and what to do; URLs stand in them `without_password`.
 """
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 
@@ -50,3 +51,18 @@ NO_METADATA: Final = (
     "freezes the application collect them and our packages (docs/limits.md)"
 )
 """Why nothing that installed distributions offer is found: adapters, exporters."""
+
+
+def without_password(text: str) -> str:
+    """Return a URL, or a target that is one, as messages may show it: no password, no query.
+
+    Example:
+        >>> without_password("parquet:s3://key:secret@bucket/runs?max_events=9")
+        'parquet:s3://bucket/runs'
+    """
+    scheme, mark, rest = text.partition("?")[0].rpartition("://")
+    return f"{scheme}{mark}{_USER.sub('', rest)}"
+
+
+# Secrets of S3 hold slashes: a colon that no port follows belongs to a user, and not to a host.
+_USER: Final = re.compile(r"^(?:[^/]*@|[^/:\[]+:(?!\d*(?:/|$)).*@)")

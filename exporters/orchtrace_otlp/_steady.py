@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 
+from orchtrace_otel.errors import without_password
 from orchtrace_otel.forking import afresh_in_children
 from orchtrace_otel.redirects import RedirectedError
 
@@ -125,9 +126,7 @@ class Steady(SpanExporter):
 
     def _where(self) -> str:
         """Name the collector, without a password that its URL may hold."""
-        scheme, mark, rest = str(getattr(self, "_endpoint", "its endpoint")).rpartition("://")
-        host, slash, path = rest.partition("/")
-        return f"{scheme}{mark}{host.rpartition('@')[2]}{slash}{path.partition('?')[0]}"
+        return without_password(str(getattr(self, "_endpoint", "its endpoint")))
 
     def shutdown(self) -> None:
         """Let go of the connection, and say what was lost."""

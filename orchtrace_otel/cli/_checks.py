@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Any, Final
 from orchtrace_otel import adapter as adapters
 from orchtrace_otel import exporter as exporters
 from orchtrace_otel.cli._endpoints import endpoints
-from orchtrace_otel.cli._files import can_write, without_password
+from orchtrace_otel.cli._files import can_write
 from orchtrace_otel.cli._finding import Finding, broken, does_not_open
 from orchtrace_otel.cli._limits import limits, sampling
 from orchtrace_otel.content.folders import open_folder
 from orchtrace_otel.content.notes import complaints
-from orchtrace_otel.errors import ConfigError
+from orchtrace_otel.errors import ConfigError, without_password
 from orchtrace_otel.settings import (
     CAPTURE_MODES,
     CAPTURE_VARIABLE,

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 from orchtrace_otel import exporter as exporters
-from orchtrace_otel.cli._files import without_password
 from orchtrace_otel.cli._finding import Finding, broken, does_not_open
+from orchtrace_otel.errors import without_password
 from orchtrace_otel.provider import Signal, installed, variable_of
 
 if TYPE_CHECKING:

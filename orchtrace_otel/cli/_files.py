@@ -12,6 +12,7 @@ import click
 import orjson
 
 from orchtrace_otel.collect import LOCK
+from orchtrace_otel.errors import without_password
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -96,18 +97,6 @@ def is_elsewhere(value: object) -> bool:
     Nothing would be the current folder, and of a URL a folder `s3:` would be made there.
     """
     return value == "" or "://" in str(value)
-
-
-def without_password(text: str) -> str:
-    """Return a URL, or a target that is one, without the password and the query in it.
-
-    Example:
-        >>> without_password("parquet:s3://key:secret@bucket/runs?max_events=9")
-        'parquet:s3://bucket/runs'
-    """
-    scheme, mark, rest = text.partition("?")[0].rpartition("://")
-    host, slash, path = rest.partition("/")
-    return f"{scheme}{mark}{host.rpartition('@')[2]}{slash}{path}"
 
 
 def _how(folder: Path) -> str:

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 import click
 
 from orchtrace_otel.cli._console import tell
-from orchtrace_otel.cli._files import is_elsewhere, known, without_password
-from orchtrace_otel.errors import ConfigError, MissingDependencyError
+from orchtrace_otel.cli._files import is_elsewhere, known
+from orchtrace_otel.errors import ConfigError, MissingDependencyError, without_password
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from orchtrace_otel.cli._console import print_error, tell
-from orchtrace_otel.cli._files import STDIN, without_password
+from orchtrace_otel.cli._files import STDIN
 from orchtrace_otel.cli._sources import Place, has_spans, read_places
 from orchtrace_otel.cli._summary import counted
+from orchtrace_otel.errors import without_password
 from orchtrace_otel.exporter import TraceExporter, open_exporter
 from orchtrace_otel.tables.reading import LINES
 from orchtrace_otel.tables.spool import Spool

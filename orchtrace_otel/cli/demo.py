@@ -26,9 +26,9 @@ from orchtrace_otel.cli._console import (
     tell_text,
 )
 from orchtrace_otel.cli._endpoints import cannot_connect
-from orchtrace_otel.cli._files import Target, without_password
+from orchtrace_otel.cli._files import Target
 from orchtrace_otel.cli._summary import summarise, table
-from orchtrace_otel.errors import ConfigError, MissingDependencyError
+from orchtrace_otel.errors import ConfigError, MissingDependencyError, without_password
 from orchtrace_otel.exporter import open_exporter
 from orchtrace_otel.settings import Settings
 

@@ -7,9 +7,8 @@ from contextlib import contextmanager, suppress
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
-from urllib.parse import urlsplit
 
-from orchtrace_otel.errors import ConfigError, MissingDependencyError
+from orchtrace_otel.errors import ConfigError, MissingDependencyError, without_password
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -109,11 +108,12 @@ class RemoteFolder:
     is_local = False
 
     def __init__(self, url: str) -> None:
+        self._shown = without_password(url)
         try:
             core: Any = import_module("fsspec.core")  # needs the extra
         except ModuleNotFoundError as error:
             msg = (
-                f"a store behind a URL needs fsspec, got {_shown(url)!r}; "
+                f"a store behind a URL needs fsspec, got {self._shown!r}; "
                 "run: pip install 'orchtrace-otel[files]'"
             )
             raise MissingDependencyError(msg) from error
@@ -122,14 +122,13 @@ class RemoteFolder:
         except ImportError as error:
             library: object = getattr(error.__cause__, "name", None)
             to_do = f"run: pip install {library}" if library else str(error)
-            msg = f"fsspec needs a library that is not installed for {_shown(url)!r}; {to_do}"
+            msg = f"fsspec needs a library that is not installed for {self._shown!r}; {to_do}"
             raise MissingDependencyError(msg) from error
         except ValueError as error:
             msg = (
-                f"a store must be a folder or a URL that fsspec knows, got {_shown(url)!r}: {error}"
+                f"a store must be a folder or a URL that fsspec knows, got {self._shown!r}: {error}"
             )
             raise ConfigError(msg) from error
-        self._shown = _shown(url)
 
     def __repr__(self) -> str:
         return self._shown
@@ -186,9 +185,3 @@ def open_folder(where: str | Path) -> Folder:
     if "://" in text and not text.startswith("file://"):
         return RemoteFolder(text.rstrip("/"))
     return LocalFolder(Path(text.removeprefix("file://")).expanduser())
-
-
-def _shown(url: str) -> str:
-    """Return a URL without what may be secret in it."""
-    parts = urlsplit(url)
-    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"

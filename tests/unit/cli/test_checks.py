@@ -16,7 +16,6 @@ from orchtrace_otel import exporter as exporters
 from orchtrace_otel.cli import _endpoints
 from orchtrace_otel.cli._checks import what_is_configured, what_is_installed
 from orchtrace_otel.cli._endpoints import cannot_connect
-from orchtrace_otel.cli._files import without_password
 from orchtrace_otel.cli._finding import Finding
 from orchtrace_otel.settings import Settings
 from orchtrace_otel.tables.arrow import pyarrow
@@ -203,13 +202,6 @@ def test_the_way_of_late_rewards_to_a_collector_is_looked_at(
     )
     assert (finding.level, bool(finding.advice)) == (level, level != "ok")
     assert finding.found.startswith(said)
-
-
-def test_passwords_are_not_shown() -> None:
-    """A report can be sent to others."""
-    assert without_password("https://me:pw@host:1/a/b?token=x") == "https://host:1/a/b"
-    assert without_password("http://host?token=x") == "http://host"
-    assert without_password("host:1") == "host:1"
 
 
 @pytest.mark.parametrize(

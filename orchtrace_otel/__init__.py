@@ -31,11 +31,11 @@ from orchtrace_otel.verbs import (
 
 if TYPE_CHECKING:
     from orchtrace_otel.adapter import Instrumented
+    from orchtrace_otel.advice.advisor import advise
     from orchtrace_otel.configuration import configure, flush, instrument, losses, shutdown
     from orchtrace_otel.propagation import extract, inject
     from orchtrace_otel.replay.counterfactual import counterfactual
     from orchtrace_otel.rewards import reward
-    from orchtrace_otel.rewards.stopping.advisor import advise
 
 __all__ = [
     "ConfigError",
@@ -76,7 +76,7 @@ __all__ = [
 # when it is asked for: it takes as long to import as all the rest.
 _LATER: Final = {
     "Instrumented": "adapter",
-    "advise": "rewards.stopping.advisor",
+    "advise": "advice.advisor",
     "configure": "configuration",
     "counterfactual": "replay.counterfactual",
     "extract": "propagation",

@@ -2,14 +2,13 @@
 
 `fit_stop_value` learns it from logged runs and `evaluate` says what following it would
 have been worth; both need the extra `learn` and are loaded when they are asked for.
-`StopValue` is what was learned, and `advise` says it while a team runs.
+`StopValue` is what was learned; `orchtrace.advise` says it while a team runs.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from orchtrace_otel.rewards.stopping.advisor import Advisor, DecisionPoint, advise
 from orchtrace_otel.rewards.stopping.failure import Judged, judge_stop, stopping_rewards
 from orchtrace_otel.rewards.stopping.features import FEATURES
 from orchtrace_otel.rewards.stopping.model import Advice, StopValue
@@ -22,13 +21,10 @@ if TYPE_CHECKING:
 __all__ = [
     "FEATURES",
     "Advice",
-    "Advisor",
     "Course",
-    "DecisionPoint",
     "Judged",
     "Point",
     "StopValue",
-    "advise",
     "evaluate",
     "fit_stop_value",
     "judge_stop",

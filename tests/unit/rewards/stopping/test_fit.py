@@ -305,7 +305,7 @@ def test_without_numpy_it_says_what_to_install() -> None:
     """The model itself needs the standard library alone."""
     program = (
         "import sys; sys.modules['numpy'] = None\n"
-        "import orchtrace_otel.rewards.stopping.model, orchtrace_otel.rewards.stopping.advisor\n"
+        "import orchtrace_otel.rewards.stopping.model, orchtrace_otel.advice.advisor\n"
         "from orchtrace_otel.errors import MissingDependencyError\n"
         "try:\n"
         "    import orchtrace_otel.rewards.stopping.fit\n"

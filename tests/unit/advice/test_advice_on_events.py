@@ -11,7 +11,7 @@ from orchtrace_otel.rewards import score
 from orchtrace_otel.rewards.stopping.features import FEATURES
 from orchtrace_otel.rewards.stopping.points import feature_names, read_course
 from tests.trees import recording, tree
-from tests.unit.rewards.stopping.advisor.teams import critic, model, points, run, team, writer
+from tests.unit.advice.teams import critic, model, points, run, team, writer
 
 
 def test_each_decision_return_and_aggregate_is_a_point_and_so_is_the_stop() -> None:

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Hashable, Iterable
 from typing import TypeAlias, cast
 
-from orchtrace_otel.rewards.stopping.loops import Novelty, is_near, simhash
+from orchtrace_otel.advice.loops import Novelty, is_near, simhash
 
 Answer: TypeAlias = "str | int | bytes"
 

@@ -10,8 +10,8 @@ from collections.abc import Collection, Hashable, Sequence
 from typing import Any, Final, cast
 
 from orchtrace_otel import attributes as a
-from orchtrace_otel.rewards.stopping.facts import Facts
-from orchtrace_otel.rewards.stopping.loops import Action, Loops, PingPong, WaitFor
+from orchtrace_otel.advice.facts import Facts
+from orchtrace_otel.advice.loops import Action, Loops, PingPong, WaitFor
 from orchtrace_otel.spans import Activation, Interval, Run
 
 _NANO: Final = 1e9

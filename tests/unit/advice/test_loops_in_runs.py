@@ -13,7 +13,7 @@ from orchtrace_otel import content
 from orchtrace_otel.content import Capture
 from orchtrace_otel.content.setup import set_up
 from tests.trees import recording
-from tests.unit.rewards.stopping.advisor.teams import points, poll, run, writer
+from tests.unit.advice.teams import points, poll, run, writer
 
 
 def test_the_same_again_without_news_is_a_loop() -> None:

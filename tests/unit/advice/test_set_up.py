@@ -10,9 +10,9 @@ import pytest
 
 import orchtrace_otel as orchtrace
 from orchtrace_otel import spans
+from orchtrace_otel.advice.advisor import Advisor
 from orchtrace_otel.errors import ConfigError, StoppingError
-from orchtrace_otel.rewards.stopping.advisor import Advisor
-from tests.unit.rewards.stopping.advisor.teams import model, points, run, writer
+from tests.unit.advice.teams import model, points, run, writer
 
 
 def test_a_model_that_needs_more_than_is_seen_gives_no_advice_and_says_so(

@@ -12,10 +12,10 @@ import pytest
 
 import orchtrace_otel as orchtrace
 from orchtrace_otel import _guard
-from orchtrace_otel.rewards.stopping.advisor import DecisionPoint
+from orchtrace_otel.advice.advisor import DecisionPoint
 from orchtrace_otel.rewards.stopping.points import read_course
 from tests.trees import recording
-from tests.unit.rewards.stopping.advisor.teams import model, points, run, team, writer
+from tests.unit.advice.teams import model, points, run, team, writer
 
 
 def test_a_callback_is_told_of_each_point_before_the_event_is_over() -> None:

@@ -20,10 +20,10 @@ from orchtrace_otel import attributes as a
 from orchtrace_otel import spans
 from orchtrace_otel._arguments import check_judge
 from orchtrace_otel._guard import asked, guarded, warn_once
+from orchtrace_otel.advice.facts import Answer, Facts
+from orchtrace_otel.advice.watch import Progress, features_of
 from orchtrace_otel.errors import ConfigError, StoppingError
-from orchtrace_otel.rewards.stopping.facts import Answer, Facts
 from orchtrace_otel.rewards.stopping.model import Advice, StopValue
-from orchtrace_otel.rewards.stopping.watch import Progress, features_of
 from orchtrace_otel.spans import Attributes, Block, Interval, Run, Value
 
 if TYPE_CHECKING:

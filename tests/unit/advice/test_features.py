@@ -11,7 +11,7 @@ import pytest
 import orchtrace_otel as orchtrace
 from orchtrace_otel import spans
 from tests.trees import recording
-from tests.unit.rewards.stopping.advisor.teams import broken, points, poll, run, writer
+from tests.unit.advice.teams import broken, points, poll, run, writer
 
 
 def test_what_the_host_observes_becomes_features() -> None:

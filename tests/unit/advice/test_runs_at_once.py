@@ -11,10 +11,10 @@ import pytest
 
 import orchtrace_otel as orchtrace
 from orchtrace_otel import spans
-from orchtrace_otel.rewards.stopping import advisor as advisor_module
-from orchtrace_otel.rewards.stopping.watch import features_of
+from orchtrace_otel.advice import advisor as advisor_module
+from orchtrace_otel.advice.watch import features_of
 from tests.trees import recording
-from tests.unit.rewards.stopping.advisor.teams import critic, model, points, poll, run, team, writer
+from tests.unit.advice.teams import critic, model, points, poll, run, team, writer
 
 
 def test_nothing_of_a_run_waits_for_the_garbage_collector() -> None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchtrace_otel.rewards.stopping.loops import (
+from orchtrace_otel.advice.loops import (
     STALL,
     Action,
     Loops,

@@ -120,7 +120,6 @@ class Output:
         self._sinks: dict[str, Sink] = {}
         self._hash = hashlib.sha256()
         self.counts: Counter[str] = Counter()
-        self.duplicates = 0
         clear_abandoned(out)
         try:
             self._draft = Draft(out)
@@ -164,7 +163,6 @@ class Output:
         if self._seen is not None:
             digest = hashlib.blake2b(text.encode(), digest_size=16).digest()
             if self._seen.one("select 1 from seen where digest = ?", (digest,)) is not None:
-                self.duplicates += 1
                 return False
             self._seen.execute_many("insert into seen values (?)", [(digest,)])
         number = self.counts[split]

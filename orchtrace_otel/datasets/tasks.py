@@ -4,7 +4,9 @@ A task asked twice with other words must not be learned from and tested on. Text
 tasks are compared by the share of their runs of three words that they have in common
 (Jaccard), estimated by MinHash; candidates come from bands of it, so that no two tasks
 are compared that do not already share something (Broder 1997; Leskovec, Rajaraman and
-Ullman, Mining of Massive Datasets, chapter 3).
+Ullman, Mining of Massive Datasets, chapter 3). Tasks that are asked in the words of one
+template share bands with all others, so a band names the first few of its tasks only: what is
+alike beyond the template meets in bands that hold words of its own.
 """
 
 from __future__ import annotations
@@ -14,12 +16,15 @@ import random
 import re
 import struct
 from collections.abc import Iterable, Iterator
+from itertools import chain
+from operator import eq
 from typing import Final
 
 from orchtrace_otel.tables.scratch import Scratch
 
 _PERMUTATIONS: Final = 64
 _BAND: Final = 4
+_MOST_IN_A_BAND: Final = 32
 _RUN: Final = 3
 _PRIME: Final = (1 << 61) - 1
 _draw = random.Random(20_261_129)  # noqa: S311 - the same permutations everywhere, no secret
@@ -51,7 +56,8 @@ def likeness(one: tuple[int, ...], other: tuple[int, ...]) -> float:
         >>> likeness(signature(text), signature(text.upper()))
         1.0
     """
-    return sum(a == b for a, b in zip(one, other, strict=True)) / len(one)
+    equal: int = sum(map(eq, one, other))
+    return equal / len(one)
 
 
 def clusters(texts: Iterable[tuple[str, str]], alike: float) -> Iterator[tuple[str, str]]:
@@ -93,15 +99,24 @@ def _join(
         bytes([place]) + packed[place * size : (place + 1) * size]
         for place in range(_PERMUTATIONS // _BAND)
     ]
-    query = "select signed.task, signature from bands join signed using (task) where band = ?"
-    known = {row for band in bands for row in base.execute(query, (band,))}
-    for other, blob in sorted(known):
-        if likeness(signed, struct.unpack(f"{_PERMUTATIONS}Q", blob)) >= alike:
-            first, second = sorted((_root(task, parents), _root(other, parents)))
+    held = [_tasks_in(base, band) for band in bands]
+    for other in sorted(set(chain.from_iterable(held))):
+        first, second = sorted((_root(task, parents), _root(other, parents)))
+        if first != second and likeness(signed, _signature_of(base, other)) >= alike:
             parents.setdefault(first, first)
             parents[second] = first
     base.execute_many("insert or ignore into signed values (?, ?)", [(task, packed)])
-    base.execute_many("insert or ignore into bands values (?, ?)", ((band, task) for band in bands))
+    free = [band for band, tasks in zip(bands, held, strict=True) if len(tasks) < _MOST_IN_A_BAND]
+    base.execute_many("insert or ignore into bands values (?, ?)", ((band, task) for band in free))
+
+
+def _tasks_in(base: Scratch, band: bytes) -> list[str]:
+    return [task for (task,) in base.execute("select task from bands where band = ?", (band,))]
+
+
+def _signature_of(base: Scratch, task: str) -> tuple[int, ...]:
+    ((packed,),) = base.execute("select signature from signed where task = ?", (task,))
+    return struct.unpack(f"{_PERMUTATIONS}Q", packed)
 
 
 def _root(task: str, parents: dict[str, str]) -> str:

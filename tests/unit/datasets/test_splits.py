@@ -62,6 +62,44 @@ def test_likeness_estimates_the_share_of_common_runs_of_words() -> None:
         assert abs(found - truth) < 0.2
 
 
+def of_one_template(number: int) -> list[tuple[str, str]]:
+    """Tasks that have half of their runs of words in common, and for each one nearly the same."""
+    template = " ".join(f"word{place}" for place in range(40))
+    texts: list[tuple[str, str]] = []
+    for task in range(number):
+        own = " ".join(f"own{task}-{place}" for place in range(9))
+        texts += [(f"{task:04}", f"{template} {own}"), (f"{task:04}-again", f"{template} {own}!")]
+    return sorted(texts, key=lambda one: one[0][::-1])
+
+
+def test_tasks_of_one_template_are_compared_with_few_of_the_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Four times as many tasks take four times as many comparisons, not sixteen times."""
+    compared: list[float] = []
+
+    def counted(one: tuple[int, ...], other: tuple[int, ...]) -> float:
+        compared.append(likeness(one, other))
+        return compared[-1]
+
+    monkeypatch.setattr("orchtrace_otel.datasets.tasks.likeness", counted)
+    needed = []
+    for number in (100, 400):
+        compared.clear()
+        list(clusters(of_one_template(number), 0.8))
+        needed.append(len(compared))
+    assert needed[1] < 6 * needed[0]
+
+
+def test_tasks_that_are_nearly_the_same_are_found_among_many_of_their_template() -> None:
+    """They meet in what they share beyond it."""
+    texts = of_one_template(200)
+    found = dict(clusters(texts, 0.8))
+    pairs = [(found.get(task), found.get(f"{task}-again")) for task, _ in texts if len(task) == 4]
+    assert len(pairs) == 200
+    assert all(one is not None and one == other for one, other in pairs)
+
+
 def test_likeness_is_transitive_in_clusters() -> None:
     """Tasks that are alike by way of others are together, named by the first."""
     words = [f"word{number}" for number in range(60)]

@@ -6,7 +6,7 @@ each difference is in the characters too.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from rich.cells import cell_len
@@ -61,8 +61,8 @@ class Lane:
     label: str
     agent: str
     depth: int = 0
-    stretches: list[Item] | None = None
-    points: list[float] | None = None
+    stretches: list[Item] = field(default_factory=list[Item])
+    points: list[float] = field(default_factory=list[float])
 
 
 class Palette:
@@ -105,12 +105,12 @@ def lanes(items: Sequence[Item]) -> list[Lane]:
         item = row.item
         if item.kind == "agent":
             lane = found.setdefault(item.name, Lane(item.name, item.agent, len(row.follows) - 1))
-            lane.stretches = [*(lane.stretches or ()), item]
+            lane.stretches.append(item)
     if found:
         return list(found.values())
     for row in rows(items):
         lane = found.setdefault(row.item.agent, Lane(row.item.agent, row.item.agent))
-        lane.points = [*(lane.points or ()), row.item.start]
+        lane.points.append(row.item.start)
     return list(found.values())
 
 
@@ -126,7 +126,7 @@ def chart(items: Sequence[Item], width: int, glyphs: Glyphs, palette: Palette) -
         line = _fit(Text().append(labels[id(lane)], palette.of(lane.agent)), column, glyphs)
         line.append(" ")
         line.append(_bar(lane, scale, glyphs), style=palette.of(lane.agent))
-        busy = sum(max(0.0, _last(item) - item.start) for item in lane.stretches or ())
+        busy = sum(max(0.0, _last(item) - item.start) for item in lane.stretches)
         if lane.stretches:
             line.append(f" {duration(busy):>{_TIME_WIDTH}}", style="dim")
         yield line
@@ -159,7 +159,7 @@ class _Scale:
 def _bar(lane: Lane, scale: _Scale, glyphs: Glyphs) -> str:
     """Paint each cell with what took most of it: own work, a tool, or waiting for others."""
     work, tool, wait = ([0.0] * scale.cells for _ in range(3))
-    for item in lane.stretches or ():
+    for item in lane.stretches:
         _cover(work, scale, item)
         for part in item.inside:
             if part.kind == "agent":
@@ -174,7 +174,7 @@ def _bar(lane: Lane, scale: _Scale, glyphs: Glyphs) -> str:
             line.append(" ")
         else:
             line.append(_glyph(most, tools, waits, glyphs))
-    for time in lane.points or ():
+    for time in lane.points:
         line[min(int(scale.at(time)), scale.cells - 1)] = glyphs.point
     return "".join(line)
 

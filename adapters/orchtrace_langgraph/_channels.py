@@ -70,3 +70,8 @@ def _passing(hosts: Mapping[str, Any]) -> frozenset[str]:
         for name, host in hosts.items()
         if isinstance(host, kinds) or (isinstance(host, topic) and not host.accumulate)
     )
+
+
+def is_kept_topic(host: object) -> bool:
+    """Return whether a channel is a topic that keeps what was written in earlier steps."""
+    return isinstance(host, find(_TOPIC)) and bool(cast("Any", host).accumulate)

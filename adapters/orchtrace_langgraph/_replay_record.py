@@ -16,6 +16,7 @@ from orchtrace_langgraph._causes import PUSH, SENDS, path_key
 from orchtrace_langgraph._framework import find
 from orchtrace_langgraph._replay_barriers import with_names
 from orchtrace_langgraph._replay_deltas import delta_channels, with_values
+from orchtrace_langgraph._replay_topics import with_topics
 from orchtrace_otel.errors import ConfigError
 
 Path: TypeAlias = tuple[Any, ...]
@@ -128,7 +129,7 @@ def read_record(recorded: Recorded) -> Record:
         ConfigError: If they are not all there.
     """
     graph = recorded.graph
-    chain = with_names(graph, _chain(recorded))
+    chain = with_topics(graph, with_names(graph, _chain(recorded)))
     saver = scratch(getattr(graph.checkpointer, "serde", None))
     for checkpoint in chain:
         put(saver, checkpoint)

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import pytest
 from langchain_core.runnables import RunnableConfig
+from langgraph.channels import Topic
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.errors import GraphRecursionError
 from langgraph.graph import END, START, StateGraph  # pyright: ignore[reportMissingTypeStubs]
@@ -332,3 +333,31 @@ def test_who_came_to_a_join_later_is_not_there_before(traced: Captured, defers: 
     replayer: Any = LangGraphAdapter().replayer(target, trace, score)
     replayer.value(Change(without=frozenset({Slot("bob", "cid", 1)})), 0)
     assert answers == ["ann bob cid"]
+
+
+class Noted(TypedDict, total=False):
+    """Notes in a topic that keeps them."""
+
+    notes: Annotated[list[str], Topic(str, True)]
+    findings: list[str]
+    answer: str
+
+
+def test_what_came_to_a_topic_later_is_not_there_before(traced: Captured) -> None:
+    """A checkpoint of a topic is as it is when it is saved, by when the next step may have come."""
+    graph: Any = StateGraph(Noted)
+    graph.add_node("ann", lambda _: {"notes": "red"})
+    graph.add_node("bob", lambda _: {"notes": ["blue", "green"]})
+    graph.add_node("writer", lambda state: {"answer": " ".join(state["notes"])})
+    for before, after in ((START, "ann"), ("ann", "bob"), ("bob", "writer")):
+        graph.add_edge(before, after)
+    trace, target = ran(traced, graph.compile(checkpointer=Late()))
+    answers: list[str] = []
+
+    def score(state: Any) -> float:
+        answers.append(state["answer"])
+        return 1.0
+
+    replayer: Any = LangGraphAdapter().replayer(target, trace, score)
+    replayer.value(Change(edits={Part("agent", "bob"): {"notes": "grey"}}), 0)
+    assert answers == ["red grey"]

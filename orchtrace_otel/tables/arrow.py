@@ -179,10 +179,9 @@ def _part(parts: list[list[Json]] | None, place: int) -> list[Json]:
 
 
 def _parts(column: Any, name: str, columns: Sequence[str] | None) -> list[list[Json]]:
-    pa: Any = pyarrow()
     array = _one_array(column)
     counts = array.value_lengths().to_pylist()
-    table = pa.Table.from_struct_array(array.flatten())
+    table = _table_of(array.flatten())
     rows = pylist(table if columns is None else table.select(list(columns)), name)
     parts: list[list[Json]] = []
     start = 0
@@ -190,6 +189,12 @@ def _parts(column: Any, name: str, columns: Sequence[str] | None) -> list[list[J
         parts.append(rows[start : start + (count or 0)])
         start += count or 0
     return parts
+
+
+def _table_of(structs: Any) -> Any:
+    """Return a column of structs as a table; older releases forget where a part of one ends."""
+    pa: Any = pyarrow()
+    return pa.Table.from_arrays(structs.flatten(), names=[field.name for field in structs.type])
 
 
 def pylist(table: Any, name: str) -> list[Json]:

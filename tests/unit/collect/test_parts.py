@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import random
 import resource
-import time
 from typing import Any
 
 import orjson
@@ -120,10 +119,9 @@ def test_what_is_small_cannot_become_huge_once_it_is_decoded(layer: int) -> None
     body = empty * 4_000_000
     for number in (2, 1)[3 - layer :]:
         body = field(number, body)
-    began, held = time.process_time(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    held = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     for read in (cut, read_verdicts):
         assert refusal(lambda read=read: read(body, BOUNDS, Rejected())) == "too_large"
-    assert time.process_time() - began < 10
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - held < 200 * 1024
 
 
